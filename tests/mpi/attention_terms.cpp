@@ -139,6 +139,17 @@ struct TwoTokens : hg::Module<TwoTokens<Distances, Options...>> {
     return last(seen[0]) + hg::expand(hg::Linear<8, 2>{}(hg::concat(seen[1], seen[2])), x);
   }
 };
+/// A block of a transformer whose layers all pass over hidden points.
+struct MaskedBlock : hg::Module<MaskedBlock> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    constexpr hg::Named<"attn", hg::MultiheadAttention<4, 2, hg::QueryKeyNorm<>>> attention;
+    const hg::KeyMask mask{hg::ReLU{}(hg::chunk<8>(x)[4])};
+    const hg::Traced points = hg::chunk<2>(x)[0];
+    const hg::Traced seen = points + attention(hg::LayerNorm<4>{}(points), mask);
+    return seen + hg::Sequential<hg::LayerNorm<4>, hg::Linear<4, 24>, hg::GELU, hg::Linear<24, 24>, hg::Mish,
+                                 hg::Linear<24, 4>>{}(seen);
+  }
+};
 template <hg::ContextParallel Way>
 using Wave = hg::Sequential<hg::Linear<2, 5>, hg::MultiheadAttention<5, 5, hg::IsCausal<>, hg::ParallelBy<Way>>,
                             hg::Linear<5, 2>>;
@@ -331,6 +342,50 @@ TEST_CASE("points that see no key: the result is that of the bias alone, gradien
   check(0.0);
   check(hg::bfloat16());
 }
+/// Gradients of all parameters by a field whose hidden points are NaN in channels [first, last), with weight 0 there if
+/// they are queries too, beside those of a field that is 0.5 there.
+template <class Net, class T>
+void check_hidden(int mask, int first, int last, bool are_queries, double tolerance) {
+  using Image = support::FieldOn<support::Mesh, T, 8>;
+  using Out = support::FieldOn<support::Mesh, T, 4>;
+  using Weight = support::FieldOn<support::Mesh, T, 1>;
+  constexpr std::size_t points = 8 * 5;
+  const auto values = support::numbers<T>(2 * 8 * points, 1), labels = support::numbers<T>(2 * 4 * points, 2);
+  const auto hidden = [&](std::size_t n, std::size_t p) { return values[(8 * n + mask) * points + p] <= 0; };
+  std::vector<T> weights(2 * points, T(1));
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    if (are_queries && hidden(i / points, i % points)) weights[i] = 0;
+  const auto parameters = hg::initial_parameters<Net, T>(1);
+  for (const auto& mesh :
+       {support::alone(), hg::device_mesh<support::Mesh>(support::world(), {1, support::world().size(), 1})}) {
+    CAPTURE(support::text(mesh));
+    const auto gradient = [&](T at_hidden) {
+      auto x = values;
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const int channel = static_cast<int>(i / points % 8);
+        if (channel >= first && channel < last && hidden(i / points / 8, i % points)) x[i] = at_hidden;
+      }
+      const auto image = hg::distribute_tensor<Image>(mesh, {2, 8, 8, 5}, x);
+      const auto y = hg::distribute_tensor<Out>(mesh, {2, 4, 8, 5}, labels);
+      const auto w = hg::distribute_tensor<Weight>(mesh, {2, 1, 8, 5}, weights);
+      auto step = hg::value_and_grad([&](auto net) { return hg::mse(net(image), y, w); });
+      return hg::redistribute<hg::Replicate>(std::get<1>(step(parameters))).to_host();
+    };
+    const auto expected = gradient(T(0.5));
+    CHECK(support::relative_error(gradient(std::numeric_limits<T>::quiet_NaN()), expected) < tolerance);
+    CHECK(support::relative_error(gradient(std::numeric_limits<T>::infinity()), expected) < tolerance);
+  }
+}
+
+TEST_CASE("hidden points that are NaN or infinite reach no gradient: not even of the projections that read them") {
+  if (!hg::runs_on_host) return;  // on a device weight gradients multiply such points by 0
+  check_hidden<Masked, double>(4, 0, 4, true, 1e-12);
+  check_hidden<RelativeMasked, double>(4, 0, 4, true, 1e-12);
+  check_hidden<CrossMasked, double>(7, 4, 7, false, 1e-12);
+  check_hidden<MaskedBlock, double>(4, 0, 4, true, 1e-12);
+  check_hidden<MaskedBlock, float>(4, 0, 4, true, 1e-4);
+}
+
 TEST_CASE("attention is computed once in a training step") {
   const auto mesh = support::alone<support::Mesh>();  // a ring polls between parts of a kernel, which are launches too
   using Model = hg::Sequential<hg::Conv2d<2, 8>, hg::MultiheadAttention<8, 4>, hg::Conv2d<8, 2>>;

@@ -77,12 +77,13 @@ struct Product {
     return a * b;
   }
 };
-struct Children : hg::Module<Children> {
+template <class Last>
+struct Children : hg::Module<Children<Last>> {
   constexpr hg::Traced forward(hg::Traced x) const {
     const hg::Traced a = hg::Conv2d<2, 3>{}(x), b = Conv<2, 3>{}(x);
     const hg::Traced blend = hg::Named<"blend", hg::Map<Blend>>{}(a, b);
     const hg::Traced product = hg::Named<"product", hg::Function<Product>>{}(a, blend);
-    return hg::Conv2d<3, 2>{}(hg::Frozen<hg::Map<Blend>>{}(product, b));
+    return hg::Conv2d<3, 2>{}(Last{}(product, b));
   }
 };
 
@@ -130,10 +131,13 @@ TEST_CASE("the user's own operations train to the same losses on every mesh") {
   check_training<Normalised>();
 }
 TEST_CASE("maps and functions of several values under a name or frozen: names, every mesh, finite differences") {
-  const std::vector<std::string> names = hg::parameter_names<Children>();
-  CHECK(names == std::vector<std::string>{"0.weight", "0.bias", "1.weight", "1.bias", "blend.scale", "blend.offset",
-                                          "5.weight", "5.bias", "4.scale", "4.offset"});
-  support::check_composition<Children, 2, 2>();
+  using Net = Children<hg::Map<Blend>>;
+  using Partly = Children<hg::Frozen<hg::Map<Blend>>>;  // a scale for each of three channels, and an offset
+  CHECK(hg::parameter_names<Net>() == std::vector<std::string>{"0.weight", "0.bias", "1.weight", "1.bias",
+                                                               "blend.scale", "blend.offset", "4.scale", "4.offset",
+                                                               "5.weight", "5.bias"});
+  CHECK(hg::Parameters<Partly, double>::trained == hg::Parameters<Net, double>::trained - 4);
+  support::check_composition<Net, 2, 2>();
 }
 TEST_CASE("a map of two values between convolutions: every mesh, finite differences, no launch, no memory") {
   support::check_composition<Gated, 2, 2, true>();

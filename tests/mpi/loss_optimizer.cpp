@@ -255,6 +255,21 @@ TEST_CASE("points of weight 0 do not count, even where predictions and labels ar
   check_uncounted<hg::CrossEntropy, 1, std::int64_t>(hg::cross_entropy, classes, 99);
   check_uncounted<hg::CrossEntropy>(hg::cross_entropy, fields.values("distribution"));
   check_uncounted<hg::NLLLoss, 1, std::int64_t>(hg::nll, classes, 99);
+  // Dice is an expression
+  auto weight = fields.values("weight"), prediction = fields.values("probability"),
+       segments = training_reference().values("segments");
+  for (std::size_t i = 0; i < weight.size(); i += 3) weight[i] = 0;
+  on_meshes_of_six([&](const auto& mesh) {
+    const auto dice = [&](const std::vector<double>& p, const std::vector<double>& y) {
+      return hg::dice(six_field<6>(mesh, p), six_field<6>(mesh, y), six_field<1>(mesh, weight)).item();
+    };
+    auto spoilt = prediction, spoilt_segments = segments;
+    for (std::size_t i = 0; i < spoilt.size(); ++i)
+      if (weight[i / 21 / 6 * 21 + i % 21] == 0)
+        spoilt[i] = spoilt_segments[i] = std::numeric_limits<double>::quiet_NaN();
+    CHECK(std::isfinite(dice(spoilt, spoilt_segments)));
+    CHECK(dice(spoilt, spoilt_segments) == dice(prediction, segments));
+  });
 }
 
 TEST_CASE("losses lose no digits at their ends, in float") {

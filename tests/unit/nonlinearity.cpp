@@ -90,14 +90,19 @@ TEST_CASE_TEMPLATE("derivatives", T, float, double) {
     CAPTURE(halogen::name_of(f.kind));
     const std::vector<T> x = numbers<T>(-9, 9, 4001), g = numbers<T>(-2, 2, 4001);
     std::vector<T> to(x.size());
-    halogen::kernels::pass_back_row<T>(f, g.data(), x.data(), T(0.5), T(0.25), 4001, to.data());
+    halogen::kernels::pass_back_row<T>(f, g.data(), x.data(), {T(0.5), T(0.25), T(-0.5)}, 4001, to.data());
     Long worst = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {
-      const Long at = static_cast<Long>(x[i]) * 0.5L + 0.25L;
+      const Long at = (static_cast<Long>(x[i]) + 0.5L) * 0.5L + 0.25L;
       if (std::abs(at) < 1e-3L) continue;  // corners
       worst = std::max(worst, std::abs(static_cast<Long>(to[i]) - slope(f, at) * g[i]));
     }
     CHECK(worst < exact);
+    // a point without a gradient does not count, whatever it is
+    std::vector<T> none(3, T(0)),
+        odd{std::numeric_limits<T>::quiet_NaN(), std::numeric_limits<T>::infinity(), T(-1e30)};
+    halogen::kernels::pass_back_row<T>(f, none.data(), odd.data(), {}, 3, none.data());
+    CHECK(none == std::vector<T>(3, T(0)));
   }
 }
 
@@ -119,10 +124,10 @@ TEST_CASE_TEMPLATE("ends, NaN, and the same bits in a row's last points", T, flo
 
     const std::vector<T> x = numbers<T>(-5, 5, 64), g = numbers<T>(-1, 1, 64), whole = activated(f, x);
     std::vector<T> passed(64);
-    halogen::kernels::pass_back_row<T>(f, g.data(), x.data(), T(1.5), T(-0.1), 64, passed.data());
+    halogen::kernels::pass_back_row<T>(f, g.data(), x.data(), {T(1.5), T(-0.1)}, 64, passed.data());
     for (index_t count = 1; count < 20; ++count) {
       std::vector<T> some(x.begin() + 3, x.begin() + 3 + count), gradient(g.begin() + 3, g.begin() + 3 + count);
-      halogen::kernels::pass_back_row<T>(f, gradient.data(), some.data(), T(1.5), T(-0.1), count, gradient.data());
+      halogen::kernels::pass_back_row<T>(f, gradient.data(), some.data(), {T(1.5), T(-0.1)}, count, gradient.data());
       some = activated(f, some);
       for (index_t i = 0; i < count; ++i) {
         CHECK(some[i] == whole[3 + i]);

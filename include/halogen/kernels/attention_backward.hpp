@@ -1,7 +1,7 @@
 // Gradients of attention from its output and logsumexp. With p = exp(scale q k^T + bias - logsumexp), g the gradient of
 // the output, and d = sum over the embedding of g * output:
 //   dv = p^T g,  s = p (g v^T - d),  dq = scale s k,  dk = scale s^T q,  dbias = s.
-// Dropout multiplies p by m in dv and g v^T by m in s.
+// Dropout multiplies p by m in dv and g v^T by m in s. A query whose g is 0 adds nothing, whatever its numbers are.
 // Accumulation: all in T, one position after the other.
 #pragma once
 
@@ -87,7 +87,7 @@ class QueryBlock {
       const auto rows = rows_as(saved_.value, sample_, head_, k, count, shape.value_embedding, value_room_);
       multiply_tile<false>(count, keys.data, keys.step, 1, queries_, shape.embedding, shares_);
       multiply_tile<false>(count, rows.data, rows.step, 1, gradients_, shape.value_embedding, slopes_);
-      const TilePairs<T> pairs{shape, saved_.terms, sample_, head_, k, begin_, true, count, count_};
+      const TilePairs<T> pairs{shape, saved_.terms, sample_, head_, k, begin_, true, count, count_, logs_ + most};
       pull_tile(pairs, static_cast<T>(shape.scale), shares_, slopes_, logs_, logs_ + most);
       f(k, pairs, static_cast<const T*>(shares_), static_cast<const T*>(slopes_), keys);
     }
@@ -254,7 +254,8 @@ struct AttentionKeyGradient {
                                         static_cast<T*>(nullptr));
       detail::multiply_tile<false>(count, queries.data, queries.step, 1, keys, shape.embedding, logits);
       detail::multiply_tile<false>(count, rows.data, rows.step, 1, value_columns, shape.value_embedding, products);
-      const detail::TilePairs<T> pairs{shape, saved.terms, task.sample, task.head, task.begin, q, false, count, own};
+      const detail::TilePairs<T> pairs{shape, saved.terms, task.sample, task.head, task.begin,
+                                       q,     false,       count,       own,       dots};
       detail::pull_tile(pairs, factor, logits, products, logs, dots);
       pairs.multiply(rows, shape.value_embedding, logits, value_sums);
       pairs.multiply(queries, shape.embedding, products, key_sums);

@@ -1,6 +1,7 @@
 // What attention does to a pair of a query and a key, apart from their product: a bias of the logit, whether the query
 // sees the key, and whether dropout keeps the pair's share. A causal query does not see later keys. A bias of -infinity
-// also hides a pair. A hidden pair has no effect: not even a NaN passes between its query and key.
+// also hides a pair. A hidden pair has no effect: not even a NaN passes between its query and key. Backward, all pairs
+// of a query that does not count are hidden.
 #pragma once
 
 #include <cstdint>
@@ -105,6 +106,11 @@ struct PairTerms {
   }
 };
 
+/// d of a query whose output has no gradient. Such a query does not count: it is treated as if it saw no key, so that
+/// not even its NaN reaches a gradient.
+template <class T>
+inline constexpr T uncounted_dot = std::numeric_limits<T>::lowest();
+
 namespace detail {
 
 /// A tile of pairs on the host. Its rows are the keys that begin at `key` and its columns the queries that begin at
@@ -115,14 +121,21 @@ struct TilePairs {
   const PairTerms<T>& terms;
   index_t sample, head, key, query;
   bool keys_are_rows;
-  index_t rows, columns;  ///< columns beyond these are not read
+  index_t rows, columns;    ///< columns beyond these are not read
+  const T* dots = nullptr;  ///< backward: d of the tile's queries
 
+  bool counts(index_t of_tile) const { return dots == nullptr || dots[of_tile] != uncounted_dot<T>; }
+  bool all_count() const {
+    const index_t queries = keys_are_rows ? columns : rows;
+    return dots == nullptr || std::find(dots, dots + queries, uncounted_dot<T>) == dots + queries;
+  }
   bool hides_later_keys() const { return shape.hides(query, key + (keys_are_rows ? rows : columns) - 1); }
   bool has_bias() const { return terms.bias.data != nullptr; }
-  bool hides() const { return has_bias() || hides_later_keys(); }
+  bool hides() const { return has_bias() || hides_later_keys() || !all_count(); }
   bool sees(index_t i, index_t x) const {
     const index_t k = key + (keys_are_rows ? i : x), q = query + (keys_are_rows ? x : i);
-    return !shape.hides(q, k) && !terms.bias.hides(terms.bias.value(shape, sample, head, q, k));
+    return counts(keys_are_rows ? x : i) && !shape.hides(q, k) &&
+           !terms.bias.hides(terms.bias.value(shape, sample, head, q, k));
   }
 
   /// tile = scale tile + bias; -infinity where the bias hides a pair. Does nothing without a bias.
@@ -154,6 +167,10 @@ struct TilePairs {
   /// Writes `hidden` where a query does not see a key.
   void hide(T hidden, T* tile) const {
     if (hides_later_keys()) hide_later_keys(hidden, tile);
+    if (!all_count())
+      for (index_t i = 0; i < rows; ++i)
+        for (index_t x = 0; x < columns; ++x)
+          if (!counts(keys_are_rows ? x : i)) tile[i * tile_columns<T> + x] = hidden;
     if (!has_bias()) return;
     each([&](index_t i, index_t x, index_t q, index_t k) {
       if (terms.bias.hides(terms.bias.value(shape, sample, head, q, k))) tile[i * tile_columns<T> + x] = hidden;

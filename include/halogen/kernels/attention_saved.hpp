@@ -22,8 +22,9 @@ struct AttentionDots {
     const T* g = gradient.row(sample, head, i % queries);
     const T* o = output.row(sample, head, i % queries);
     T sum = 0;
-    for (int e = 0; e < width; ++e) sum += g[e] * o[e];
-    dots[i] = sum;
+    bool counts = false;
+    for (int e = 0; e < width; ++e) sum += g[e] * o[e], counts |= g[e] != T(0);
+    dots[i] = counts ? sum : uncounted_dot<T>;
   }
 };
 

@@ -144,14 +144,15 @@ struct SlopeReader {
   Partial partial;
 
   HALOGEN_FUNCTION T at(int n, int c, index_t y, index_t x) const {
-    return gradient.at(n, c, y, x) * partial.at(n, c, y, x);
+    const T g = gradient.at(n, c, y, x), slope = partial.at(n, c, y, x);
+    return g == T(0) ? T(0) : g * slope;
   }
   void load_row(int n, int c, index_t y, index_t x0, index_t count, T* out) const {
     partial.load_row(n, c, y, x0, count, out);
     in_pieces(x0, count, [&](index_t x, index_t points) {
       T line[points_at_once];
       gradient.load_row(n, c, y, x, points, line);
-      for (index_t i = 0; i < points; ++i) out[x - x0 + i] *= line[i];
+      for (index_t i = 0; i < points; ++i) out[x - x0 + i] = line[i] == T(0) ? T(0) : line[i] * out[x - x0 + i];
     });
   }
 };

@@ -2,7 +2,7 @@
 // a value has more channels than the norm, each head is normalised by itself. Accumulation: over the channels in their
 // order, in the value type within channels_at_once channels and in double across these. If there is a mean, deviations
 // from the first channel are summed. Sums over points are in the value type within a piece of a row, and in double
-// across pieces.
+// across pieces. Backward, a point without a gradient adds nothing, even if it is infinite or NaN.
 #pragma once
 
 #include "halogen/kernels/device/tile_output.hpp"
@@ -57,6 +57,19 @@ struct ChannelNorm {
     for (index_t i = 0; i < count; ++i) inverse[i] = inverse_of(sums[i]);
     for (int c = 0; c < channels; ++c)
       for (index_t i = 0; i < count; ++i) x[c * pitch + i] *= inverse[i];
+  }
+  /// Host: makes the columns 0 that have no gradient and are infinite or NaN or too large to square.
+  void drop_uncounted(const T* g, T* x, T* inverse, index_t pitch, index_t count) const {
+    int others = 0;
+    for (index_t i = 0; i < count; ++i) others |= !(inverse[i] > T(0));
+    for (index_t i = 0; others != 0 && i < count; ++i) {
+      if (inverse[i] > T(0)) continue;
+      bool counts = false;
+      for (int c = 0; c < channels; ++c) counts |= g[c * pitch + i] != T(0);
+      if (counts) continue;
+      inverse[i] = T(0);
+      for (int c = 0; c < channels; ++c) x[c * pitch + i] = T(0);
+    }
   }
 
  private:
@@ -159,11 +172,14 @@ struct ChannelNormBackwardPoint {
     const int own = (first + o) % norm.channels, head = first + o - own;
     const ChannelMoments<T> of = norm.moments([&](int c) { return input.at(n, head + c, y, x); });
     T mean = 0, along = 0;
+    bool counts = false;
     for (int c = 0; c < norm.channels; ++c) {
       const T h = gradient.at(n, head + c, y, x) * gamma[c];
+      counts |= h != T(0);
       if (Centred) mean += h;
       along += h * of.normal(input.at(n, head + c, y, x));
     }
+    if (!counts) return T(0);
     const T normal = of.normal(input.at(n, first + o, y, x));
     return (gradient.at(n, first + o, y, x) * gamma[own] - (mean + normal * along) / T(norm.channels)) * of.inverse;
   }
@@ -173,6 +189,7 @@ struct ChannelNormBackwardPoint {
   /// beta, the sums of g.
   void compute_head(T* g, T* x, T* inverse, index_t pitch, index_t count, double* sums) const {
     norm.normalise(x, inverse, pitch, count);
+    norm.drop_uncounted(g, x, inverse, pitch, count);
     for (int c = 0; sums != nullptr && c < norm.channels; ++c)
       add_products(g + c * pitch, x + c * pitch, count, sums[c], Centred ? &sums[norm.channels + c] : nullptr);
     T mean[most_points_at_once], along[most_points_at_once];
@@ -252,8 +269,10 @@ struct ChannelNormSums {
     T inverse[most_points_at_once];
     for (int c = 0; c < point.channels; ++c) point.load(n, c, y, x0, count, g + c * piece, x + c * piece);
     const int width = point.norm.channels;
-    for (int head = 0; head < point.channels; head += width)
+    for (int head = 0; head < point.channels; head += width) {
       point.norm.normalise(x + head * piece, inverse, piece, count);
+      point.norm.drop_uncounted(g + head * piece, x + head * piece, inverse, piece, count);
+    }
     for (int c = 0; c < point.channels; ++c)
       add_products(g + c * piece, x + c * piece, count, sums[c % width], bias ? &sums[width + c % width] : nullptr);
   }
@@ -272,7 +291,7 @@ struct ChannelNormSums {
               const ChannelMoments<T> of =
                   point.norm.moments([&](int k) { return point.input.at(tile.sample, head + k, y, x); });
               const T g = point.gradient.at(tile.sample, head + c, y, x);
-              along += static_cast<double>(g * of.normal(point.input.at(tile.sample, head + c, y, x)));
+              if (g != T(0)) along += static_cast<double>(g * of.normal(point.input.at(tile.sample, head + c, y, x)));
               sum += static_cast<double>(g);
             }
           });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "halogen/core/nonlinearity.hpp"
+#include "halogen/kernels/affine.hpp"
 #include "halogen/kernels/exponential.hpp"
 
 namespace halogen::kernels {
@@ -98,12 +99,10 @@ KOKKOS_FORCEINLINE_FUNCTION V value_of(V x, [[maybe_unused]] T parameter) {
     return x;
 }
 
-/// f'(x) g.
+/// f'(x) g for functions other than none and ReLU.
 template <NonlinearityKind Kind, class T, class V>
-KOKKOS_FORCEINLINE_FUNCTION V adjoint_of(V g, V x, [[maybe_unused]] T parameter) {
-  if constexpr (Kind == NonlinearityKind::relu) {
-    return x <= T(0) ? V{} : g;
-  } else if constexpr (Kind == NonlinearityKind::leaky_relu) {
+KOKKOS_FORCEINLINE_FUNCTION V slope_times(V g, V x, [[maybe_unused]] T parameter) {
+  if constexpr (Kind == NonlinearityKind::leaky_relu) {
     return x > T(0) ? g : parameter * g;
   } else if constexpr (Kind == NonlinearityKind::elu) {
     return x > T(0) ? g : g * (parameter * exponential_anywhere<T>(x));
@@ -121,8 +120,19 @@ KOKKOS_FORCEINLINE_FUNCTION V adjoint_of(V g, V x, [[maybe_unused]] T parameter)
   } else if constexpr (Kind == NonlinearityKind::sigmoid) {
     const V s = logistic<T>(x);
     return g * (s * (T(1) - s));
-  } else {
+  }
+}
+
+/// f'(x) g. It is 0 where g is 0, even if x is infinite or NaN: such a point does not count.
+template <NonlinearityKind Kind, class T, class V>
+KOKKOS_FORCEINLINE_FUNCTION V adjoint_of(V g, V x, [[maybe_unused]] T parameter) {
+  if constexpr (Kind == NonlinearityKind::none) {
     return g;
+  } else if constexpr (Kind == NonlinearityKind::relu) {
+    return x <= T(0) ? V{} : g;
+  } else {
+    const V result = slope_times<Kind, T>(g, x, parameter);
+    return g == T(0) ? V{} : result;
   }
 }
 
@@ -196,17 +206,6 @@ template <class T>
         count, row, [=](auto x) { return detail::value_of<Kind, T>(x, parameter); }, static_cast<const T*>(row));
   });
 }
-
-/// y = scale * (x - center) + shift, for a point or a vector of points.
-template <class T>
-struct ScaleAndShift {
-  T scale = 1, shift = 0, center = 0;
-
-  template <class V>
-  HALOGEN_FUNCTION V operator()(V x) const {
-    return (x - center) * scale + shift;
-  }
-};
 
 /// to = f'(affine(value)) gradient for a row. `to` may be the row of the gradient.
 template <class T, class From, class Value, class To>

@@ -1,7 +1,8 @@
 // Host: gradient of the weights and bias of a kernel of one point with many channels. It is a product of matrices: the
 // points of the output's gradient, transposed, times the points of the input.
-// Sums are in the value type over at most `chunk` points and in double across these, tiles and blocks. Their order is
-// fixed and does not depend on the number of threads.
+// A point whose gradient is 0 adds nothing, as in weight_gradient.hpp. Sums are in the value type over at most `chunk`
+// points and in double across these, tiles and blocks. Their order is fixed and does not depend on the number of
+// threads.
 #pragma once
 
 #include "halogen/kernels/point_rows.hpp"
@@ -44,6 +45,19 @@ template <class T, int Vectors>
   HALOGEN_UNROLL
   for (int o = 0; o < outputs; ++o) HALOGEN_UNROLL
   for (int v = 0; v < Vectors; ++v) store<V>(sums + (o * Vectors + v) * wide, sum[o][v]);
+}
+
+/// The same without points whose gradient is 0.
+template <class T, int Vectors>
+[[gnu::noinline]] void sum_counted_products(const T* gradients, const T* const* channels, index_t points, T* sums) {
+  constexpr int wide = wide_lanes<T>, outputs = gradient_outputs<T>;
+  std::fill_n(sums, outputs * Vectors * wide, T(0));
+  for (index_t p = 0; p < points; ++p)
+    for (int o = 0; o < outputs; ++o) {
+      const T g = gradients[p * wide + o];
+      for (int c = 0; g != T(0) && c < Vectors * wide; ++c)
+        sums[o * Vectors * wide + c] += channels[c / wide][p * wide + c % wide] * g;
+    }
 }
 
 }  // namespace detail
@@ -162,7 +176,10 @@ struct PointWeightGradient {
     const index_t first = v * wide, count = std::min<index_t>(Vectors * wide, inputs - first);
     T sums[at_once * Vectors * wide];
     for (int o = 0; o < outputs; o += at_once) {
-      detail::sum_outer_products<T, Vectors>(g + o / wide * panel() + o % wide, channels, points, sums);
+      const T* const from = g + o / wide * panel() + o % wide;
+      detail::sum_outer_products<T, Vectors>(from, channels, points, sums);
+      if (!detail::all_finite(sums, at_once * Vectors * wide))
+        detail::sum_counted_products<T, Vectors>(from, channels, points, sums);
       for (int i = 0; i < at_once && o + i < outputs; ++i)
         add_to_doubles(sums + i * Vectors * wide, count, stores, result + index_t{o + i} * inputs + first);
     }

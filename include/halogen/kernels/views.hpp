@@ -13,20 +13,6 @@
 
 namespace halogen::kernels {
 
-/// A scale and a shift as readers apply them, with tables over (n, c): y = scale * (x - center) + shift. The center is
-/// the mean, rounded to T, so that a large mean costs no digits.
-template <class T>
-struct Affine {
-  const T* scale = nullptr;
-  const T* shift = nullptr;
-  const double* mean = nullptr;
-  int channels = 0;
-
-  HALOGEN_FUNCTION ScaleAndShift<T> at(index_t index) const {
-    return {scale[index], shift[index], static_cast<T>(mean[index])};
-  }
-};
-
 /// A stored tensor as a reader sees it: resampled, scaled and shifted, and put through a function, in this order. S is
 /// the stored type. Here and in what follows, all computations are in compute_type<S>.
 template <class S>

@@ -1,7 +1,11 @@
 // Gradient of a convolution's weights and bias: dw[o, c, k] = sum over n, y, x of g[n, o, y, x] * input[n, c, window].
-// A fixed number of blocks share the tiles. Sums are in the value type within a tile and in double across tiles and
-// blocks. Their order is fixed and does not depend on the number of threads.
+// On the host a point whose g is 0 adds nothing, even if its input is infinite or NaN: where a sum is not finite, it is
+// taken again without such points. A fixed number of blocks share the tiles. Sums are in the value type within a tile
+// and in double across tiles and blocks. Their order is fixed and does not depend on the number of threads.
 #pragma once
+
+#include <cmath>
+#include <limits>
 
 #include "halogen/kernels/device/precision.hpp"
 #include "halogen/kernels/device/weight_gradient.hpp"
@@ -46,6 +50,30 @@ template <class T, int Lines>
   HALOGEN_UNROLL
   for (int o = 0; o < gradient_block; ++o) HALOGEN_UNROLL
   for (int k = 0; k < Lines; ++k) sums[o * Lines + k] = sum_of_lanes<T>(sum[o][k]);
+}
+
+/// The same without points whose gradient is 0.
+template <class T, int Lines>
+[[gnu::noinline]] void correlate_counted_rows(const T* const* gradient, const T* const (*input)[Lines], int rows,
+                                              index_t columns, T* sums) {
+  for (int o = 0; o < gradient_block; ++o)
+    for (int k = 0; k < Lines; ++k) {
+      T sum = 0;
+      for (int r = 0; r < rows; ++r)
+        for (index_t x = 0; x < columns; ++x) {
+          const T g = gradient[r][(x / lanes<T> * gradient_block + o) * lanes<T> + x % lanes<T>];
+          if (g != T(0)) sum += g * input[r][k][x];
+        }
+      sums[o * Lines + k] = sum;
+    }
+}
+
+/// Whether no value is infinite or NaN.
+template <class T>
+bool all_finite(const T* values, int count) {
+  int others = 0;
+  for (int i = 0; i < count; ++i) others |= !(std::abs(values[i]) <= std::numeric_limits<T>::max());
+  return others == 0;
 }
 
 /// The sum in the value type, as products are summed within a tile.
@@ -180,6 +208,8 @@ struct WeightGradient {
         in_rows[r][k] = window.row(c + (of_channels ? k : 0), rows.begin + r, ky) + window.tap(of_channels ? 0 : k);
     T sums[gradient_block * Lines];
     detail::correlate_rows<T, Lines>(gradients, in_rows, count, columns, sums);
+    if (!detail::all_finite(sums, gradient_block * Lines))
+      detail::correlate_counted_rows<T, Lines>(gradients, in_rows, count, columns, sums);
     constexpr index_t from_line_to_line = of_channels ? KH : 1;
     for (int i = 0; i < gradient_block && o + i < outputs; ++i) {
       double* of_output = result + ((index_t{o + i} * inputs + c) * KH + ky) * KW;

@@ -30,6 +30,14 @@ KOKKOS_FORCEINLINE_FUNCTION PairShare<T> share_of(const AttentionSaved<T, S>& sa
   return {Kokkos::exp(logit + more - log), saved.terms.dropout.factor(saved.shape, sample, head, query, key), false};
 }
 
+/// Whether all queries of a tile count. Every warp checks all dots.
+template <int Rows, class T>
+KOKKOS_FORCEINLINE_FUNCTION bool all_count(const T* dots) {
+  T others = 0;
+  each_of_lanes(Rows, [&](int i) { others += dots[i] == uncounted_dot<T> ? T(1) : T(0); });
+  return sum_of_lanes(others) == T(0);
+}
+
 /// logsumexp and dot of `Rows` queries, beginning with `first`; zeros from `count` on.
 template <int Rows, class Team, class T, class S>
 KOKKOS_FORCEINLINE_FUNCTION void stage_of_queries(const Team& team, const AttentionSaved<T, S>& saved,
@@ -99,7 +107,7 @@ struct AttentionQueryGradient {
       add_products<Tile>(team, task, saved.gradient, saved.value, shape.value_embedding, T(1), k, seen, k == 0, split,
                          gradients, keys, products);
       logits.each_with(team, products, [&](int row, int column, T logit, T product) {
-        const bool stands = row < own && k + column < seen;
+        const bool stands = row < own && k + column < seen && dots[row] != uncounted_dot<T>;
         pairs[row * Tile::pair_pitch + column] =
             share_of(saved, stands, task.sample, task.head, task.begin + row, k + column, logit, logs[row])
                 .slope(product, dots[row]);
@@ -109,9 +117,10 @@ struct AttentionQueryGradient {
                                            shape.embedding, T(1), keys);
       team.team_barrier();
       multiply_seen<Tile>(
-          team, split, hides_of_tile(saved.terms.bias, shape, task.begin, k + others - 1), pairs, keys,
+          team, split, hides_of_tile(saved.terms.bias, shape, task.begin, k + others - 1) || !all_count<rows>(dots),
+          pairs, keys,
           [&](int row, int i) {
-            return row < own && k + i < seen &&
+            return row < own && k + i < seen && dots[row] != uncounted_dot<T> &&
                    sees(saved.terms.bias, shape, task.sample, task.head, task.begin + row, k + i);
           },
           sums);
@@ -155,7 +164,7 @@ struct AttentionBiasGradient {
       add_products<Tile>(team, task, saved.gradient, saved.value, shape.value_embedding, T(1), k, seen, k == 0, split,
                          gradients, keys, products);
       logits.each_with(team, products, [&](int row, int column, T logit, T product) {
-        const bool stands = row < own && k + column < seen;
+        const bool stands = row < own && k + column < seen && dots[row] != uncounted_dot<T>;
         const auto p = share_of(saved, stands, task.sample, task.head, task.begin + row, k + column, logit, logs[row]);
         if (!p.hidden)
           Kokkos::atomic_add(&result.at(shape, task.sample, task.head, task.begin + row, k + column),
@@ -213,7 +222,7 @@ struct AttentionKeyGradient {
       stage_of_queries<others>(team, saved, task, q, shape.queries - q, logs, dots);
       team.team_barrier();
       logits.each_with(team, products, [&](int row, int column, T logit, T product) {
-        const bool stands = row < own && q + column < shape.queries;
+        const bool stands = row < own && q + column < shape.queries && dots[column] != uncounted_dot<T>;
         const auto p =
             share_of(saved, stands, task.sample, task.head, q + column, task.begin + row, logit, logs[column]);
         shares[row * Tile::pair_pitch + column] = p.share * p.factor;
@@ -221,9 +230,9 @@ struct AttentionKeyGradient {
       });
       stage_part(team, task, q, part, queries, gradients);
       team.team_barrier();
-      const bool hides = hides_of_tile(saved.terms.bias, shape, q, task.begin + rows - 1);
+      const bool hides = hides_of_tile(saved.terms.bias, shape, q, task.begin + rows - 1) || !all_count<others>(dots);
       const auto is_seen = [&](int row, int i) {
-        return row < own && q + i < shape.queries &&
+        return row < own && q + i < shape.queries && dots[i] != uncounted_dot<T> &&
                sees(saved.terms.bias, shape, task.sample, task.head, q + i, task.begin + row);
       };
       multiply_seen<Tile>(team, split, hides, shares, gradients, is_seen, value_sums);
