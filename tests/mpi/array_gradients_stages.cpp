@@ -69,6 +69,34 @@ TEST_CASE("concatenate and redistribute: each part is given its piece of the cot
   });
 }
 
+TEST_CASE("cut_as: to the placements and cuts of another, values and gradients") {
+  const Index<2> extents{7, 6};
+  const auto a = numbers<double>(extents, 78), b = numbers<double>(extents, 79);
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    const auto u = field<Plane>(mesh, a, way);
+    const auto same = field<Plane>(mesh, b, (way + 1) % ways_to_cut);
+    const auto turned = field<Turned>(mesh, b, (way + 2) % ways_to_cut);
+    const Plane sum = hg::cut_as(2.0 * u + hg::shift<0, 1>(u), same) * same;
+    CHECK(error(sum, extents, [&](auto i) { return (2 * a(i) + a(i[0] + 1, i[1])) * b(i); }) < 1e-14);
+    CHECK(sum.cuts() == same.cuts());
+    const Turned across = hg::cut_as(u, turned + 1.0);
+    CHECK(error(across, extents, a) == 0);
+    CHECK(across.cuts() == turned.cuts());
+    const auto floats = hg::cast<float>(u);
+    static_assert(std::is_same_v<typename decltype(hg::cut_as(floats, turned))::value_type, float>);
+    CHECK(adjoint_error([&](auto v) { return hg::cut_as(2.0 * v, same); }, u) < exact);
+    CHECK(adjoint_error([&](auto v) { return hg::shift<1, 1>(hg::cut_as(hg::shift<0, 1>(v), turned)); }, u) < exact);
+    const auto slope =
+        hg::grad([&](auto v) { return hg::sum(hg::square(hg::cut_as(hg::sin(v), turned)) * turned); })(u);
+    CHECK(error(slope, extents, [&](auto i) { return 2 * std::sin(a(i)) * std::cos(a(i)) * b(i); }) < 1e-14);
+    const auto end = field<Plane>(mesh, Array<double, 2>({2, 6}, [](auto) { return 1.0; }), way);
+    const Plane moved = end + hg::cut_as(hg::slice<0>(u, 5, 7), end);  // far from where it is used, on many ranks
+    CHECK(error(moved, {2, 6}, [&](auto i) { return 1 + a(i[0] + 5, i[1]); }) == 0);
+    const auto longer = field<Plane>(mesh, numbers<double>(Index<2>{8, 6}, 80), way);
+    CHECK_THROWS_AS(hg::cut_as(u, longer), hg::CollectiveError);
+  });
+}
+
 TEST_CASE("what fits any partners owes what all of them were given, wherever they lie") {
   const auto a = numbers<double>(Index<2>{5, 6}, 76);
   everywhere<Grid>([&](const auto& mesh, int way) {

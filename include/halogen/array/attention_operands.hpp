@@ -155,7 +155,7 @@ void check_attention(const Query& query, const Key& key, const Value& value, boo
     if (a.cut(d) != b.cut(d))
       throw CollectiveError("attention: " + std::string(names) + " are cut differently in dimension " +
                             std::to_string(d) + " of " + std::to_string(a.extent(d)) +
-                            " points: redistribute_to(one, the other)");
+                            " points: cut_as(one, the other) gives them the same cuts");
   };
   if (!(query.mesh() == key.mesh()) || !(key.mesh() == value.mesh()))
     throw CollectiveError("attention: query, key and value lie on different meshes: distribute them on one");

@@ -47,13 +47,15 @@ Field as_field(const E& operand) {
 }
 
 /// E with the placements of Target, on E's mesh, cut as by torch.chunk; made by redistribute<Target>(expression).
-/// keeps_cuts: dimensions with as many pieces as before keep their cuts.
+/// keeps_cuts: dimensions with as many pieces as before keep their cuts. Made by cut_as, it has mesh and cuts of
+/// `like`.
 template <class Target, class E>
 struct Redistributed : detail::FieldStage<Redistributed<Target, E>, Target> {
   using Source = detail::field_of_t<E, typename Target::value_type>;
+  static constexpr const char* text = "redistribute";
   E inner;
   bool keeps_cuts = false;
-  static constexpr const char* text = "redistribute";
+  std::shared_ptr<const typename Target::Shape> like;
   explicit Redistributed(E e) : inner(std::move(e)) { detail::check_width<typename Target::value_type>(inner); }
 
   template <class F>
@@ -63,6 +65,7 @@ struct Redistributed : detail::FieldStage<Redistributed<Target, E>, Target> {
   index_t extent(int d) const { return detail::stored_extent(inner, d); }
   Target compute() const {
     const Source source = detail::materialised<Source>(inner);
+    if (like != nullptr) return redistribute_to(source, Target(like, Target::Start::unwritten));
     if (!keeps_cuts) return redistribute<Target>(source);
     const Decomposition pieces(source.mesh().extents(), Target::placements, Target::mesh_type::names);
     auto cuts = source.cuts();
@@ -80,6 +83,26 @@ auto redistribute(const E& expression) {
   using Inner = expression_of<E>;
   return Redistributed<Target, Inner>(as_expression(expression));
 }
+
+/// e with the mesh, the placements and the cuts of `like`, a field or an expression of the same extents: once per
+/// evaluation it is computed where it lies and moved, as by redistribute_to. e keeps its value type; its gradient is
+/// moved back. Throws CollectiveError if the extents differ.
+template <FieldOperand E, FieldOperand Like>
+  requires(placed_at<E>::rank == placed_at<Like>::rank)
+auto cut_as(const E& e, const Like& like) {
+  using Inner = expression_of<E>;
+  using Target = typename detail::field_of<typename Inner::value_type, typename expression_of<Like>::placed>::type;
+  detail::require_made("cut_as", e), detail::require_made("cut_as", like);
+  Redistributed<Target, Inner> moved(as_expression(e));
+  moved.like = detail::shape_of<Target>(as_expression(like));
+  for (int d = 0; d < Target::rank; ++d)
+    detail::joint_extent(d, detail::stored_extent(moved.inner, d), moved.like->extent(d));
+  return moved;
+}
+template <FieldOperand E, FieldOperand Like,
+          class Why = why::operands_differ_in_rank<placed_at<E>::rank, placed_at<Like>::rank>>
+  requires(placed_at<E>::rank != placed_at<Like>::rank)
+void cut_as(const E& e, const Like& like) = delete;
 
 /// Fields one after the other along Dim; made by concatenate.
 template <int Dim, class... E>

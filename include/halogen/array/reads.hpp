@@ -110,8 +110,8 @@ HaloNeeds<Field::rank> needs_of(const Grid<Rank>& grid, const Field& field, Each
           throw CollectiveError("an expression reads points " + std::to_string(read.begin) + ".." +
                                 std::to_string(read.end) + " of dimension " + std::to_string(d) +
                                 " where a rank holds " + std::to_string(own.begin) + ".." + std::to_string(own.end) +
-                                ": the slice lies far from where it is used; assign it to a field of its own and "
-                                "redistribute_to(that, a field cut as the others)");
+                                ": the slice lies far from where it is used: cut_as(the slice, a field cut as the "
+                                "others) moves it there");
         need = {std::min(need.begin, read.begin), std::max(need.end, read.end)};  // also for a piece without points
       }
     }
@@ -267,7 +267,7 @@ void check_alike(const Shape& grid, const Reads<Shape>& reads) {
       if (cut.parts() == grid_cut.parts() && cut != grid_cut)
         throw CollectiveError("operands of one expression are cut differently in dimension " + std::to_string(source) +
                               " of " + std::to_string(grid.extent(source)) +
-                              " points: redistribute_to(one, the other) gives them the same cuts");
+                              " points: cut_as(one, the other) gives them the same cuts");
     }
   }
 }
