@@ -84,6 +84,39 @@ TEST_CASE_TEMPLATE("rounding is to nearest even, with infinities and subnormals"
   CHECK(std::isinf(static_cast<float>(Half(std::numeric_limits<float>::max()))));
 }
 
+TEST_CASE_TEMPLATE("random numbers are rounded down: below 1 in every type, and never another one", T, hg::bfloat16,
+                   hg::float16, float, double) {
+  const Index<2> extents{256, 256};
+  const int digits = std::is_same_v<T, hg::bfloat16> ? 8 : std::is_same_v<T, hg::float16> ? 11 : 24;
+  const auto mesh = all_meshes<Grid>().front();
+  const Plane<T> like(mesh, extents);
+  const Plane<float> floats(mesh, extents);
+  Plane<T> drawn(mesh, extents);
+  drawn = hg::rand_like(like, {.seed = 3});
+  Plane<T> by_expression(mesh, extents);
+  by_expression = hg::rand_like(like + like, {.seed = 3});
+  Plane<float> all(mesh, extents);
+  all = hg::rand_like(floats, {.seed = 3});
+  const auto found = drawn.to_host(), also = by_expression.to_host();
+  const auto exact = all.to_host();
+  int ones = 0, others = 0, above = 0;
+  double sum = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const double x = static_cast<double>(found[i]), y = static_cast<double>(exact[i]);
+    ones += x >= 1 || static_cast<double>(also[i]) >= 1;
+    above += !std::is_same_v<T, double> && (x > y || static_cast<double>(also[i]) > y);
+    others += !std::is_same_v<T, double> && x != 0 && y - x >= std::ldexp(x, 1 - digits);
+    sum += x;
+  }
+  CHECK(ones == 0);
+  CHECK(above == 0);
+  CHECK(others == 0);
+  if (!found.empty()) CHECK(std::abs(sum / static_cast<double>(found.size()) - 0.5) < 0.02);
+  Plane<float> of_integers(mesh, extents);
+  of_integers = hg::rand_like(Plane<int>(mesh, extents), {.seed = 3});
+  CHECK(of_integers.to_host() == exact);
+}
+
 TEST_CASE_TEMPLATE("fields of two bytes: computed in float, rounded when stored, half the bytes sent", Half,
                    hg::bfloat16, hg::float16) {
   const Index<2> extents{9, 14};
