@@ -4,6 +4,7 @@
 // first, so that a refusal that stands there shows no long way of includes
 #include "halogen/tensor/distribute.hpp"
 
+#include "halogen/array/composed_reductions.hpp"
 #include "halogen/array/explain_expression.hpp"
 #include "halogen/array/random.hpp"
 #include "halogen/array/statistics.hpp"

@@ -121,6 +121,16 @@ struct Quotient {
   }
 };
 
+/// A branch of a user's own, and a part that does not depend on x.
+struct Branches {
+  template <class T>
+  KOKKOS_FUNCTION T operator()(T x) const {
+    using Kokkos::expm1;
+    const T none = T(1) / T(0);
+    return x > T(0) ? x : none < T(0) ? none : expm1(x);
+  }
+};
+
 /// u^0 of a neighbour: constant, wherever u is 0.
 struct PowerOfNeighbour {
   using footprint = hg::Footprint<hg::At<0>, hg::At<1>>;
@@ -258,6 +268,238 @@ TEST_CASE("the logistic function of unsigned integers and truths") {
   check(values(points(std::vector<unsigned>{0, 1, 4000000000u})));
   check(values(points(std::vector<std::uint8_t>{0, 1, 255})));
   check(values(points(std::vector<std::uint64_t>{0, 1, ~std::uint64_t{0}})));
+}
+
+const double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+
+/// The slope of f at x beside the right one.
+template <class F>
+void check_slope(const char* name, const std::vector<double>& x, const std::vector<double>& expected, F f) {
+  compare(name, std::get<1>(derived(f, points(x))).to_host(), expected, {x}, false);
+}
+
+TEST_CASE("points that a function does not choose owe nothing, though their derivative be infinite or NaN") {
+  const std::vector<double> x{1000, -0.5, infinity, 0};
+  const std::vector<double> expected{1, std::exp(-0.5), 1, 1};
+  check_slope("where", x, expected, [](auto u) { return hg::where(u > 0.0, u, hg::expm1(u)); });
+  check_slope("where of what is stored", x, expected,
+              [](auto u) { return hg::where(u > 0.0, u, hg::stored(hg::expm1(u))); });
+  check_slope("a functor's branch", x, expected, [](auto u) { return hg::apply(Branches{}, u); });
+  check_slope("minimum", {1000, -1}, {0, std::exp(-1)}, [](auto u) { return hg::minimum(hg::exp(u), 2.0); });
+  check_slope("clamp", {1000, -1, 0}, {0, std::exp(-1), 1}, [](auto u) { return hg::clamp(hg::exp(u), 0.0, 2.0); });
+  check_slope("relu", {0, 2}, {0, 0.25 / std::sqrt(2.0)}, [](auto u) { return 0.5 * hg::relu(hg::sqrt(u)); });
+  check_slope("a label that is missing", {1, 2, 3}, {2, 0, 0}, [](auto u) {
+    const auto label = points(std::vector<double>{0, nan, infinity});
+    return hg::where(hg::isfinite(label), hg::square(u - label), 0.0);
+  });
+  check_slope("logarithms of 0, through a sum over two points", {0, 2}, {0, 1},
+              [](auto u) { return hg::sum(hg::where(u > 0.0, hg::log(u), 0.0)) + hg::zeros_like(u); });
+}
+
+TEST_CASE("what is 0 by choice stays 0 beside an infinite cotangent") {
+  const std::vector<double> x{-1, 4};
+  const auto check = [&](const char* name, auto f) { check_slope(name, x, {0, 0.25}, f); };
+  check("where", [](auto u) { return hg::sqrt(hg::where(u > 0.0, u, 0.0)); });
+  check("relu", [](auto u) { return hg::sqrt(hg::relu(u)); });
+  check("clamp", [](auto u) { return hg::sqrt(hg::clamp(u, 0.0, 9.0)); });
+  check("maximum", [](auto u) { return hg::sqrt(hg::maximum(u, 0.0)); });
+  check("minimum", [](auto u) { return hg::sqrt(-hg::minimum(-u, 0.0)); });
+  check_slope("abs", {0, 4}, {0, 0.25}, [](auto u) { return hg::sqrt(hg::abs(u)); });
+}
+
+TEST_CASE_TEMPLATE("integers: nothing traps; by 0 is 0, overflows wrap", T, std::int8_t, std::uint8_t, std::int16_t,
+                   int, unsigned, std::int64_t, std::uint64_t) {
+  constexpr T least = std::numeric_limits<T>::min(), most = std::numeric_limits<T>::max();
+  constexpr T minus_one = static_cast<T>(-1);
+  const std::vector<T> a{7, static_cast<T>(-7), 7, static_cast<T>(-7), least, least, most, 0, 5};
+  const std::vector<T> b{2, 2, static_cast<T>(-2), static_cast<T>(-2), minus_one, 0, 0, 0, 5};
+  const auto u = points(a), v = points(b);
+  // In 128 bits, then cut to the type of C++'s operator: what wraps.
+  const auto check = [&](const char* name, const auto& expression, auto expected) {
+    using R = typename std::decay_t<decltype(expression)>::value_type;
+    const Points<R> field = expression;
+    const auto found = field.to_host();
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      CAPTURE(name);
+      CAPTURE(static_cast<double>(a[i]));
+      CAPTURE(static_cast<double>(b[i]));
+      CHECK(found[i] == static_cast<R>(expected(static_cast<__int128>(a[i]), static_cast<__int128>(b[i]))));
+    }
+  };
+  using Wide = __int128;
+  const auto quotient = [](Wide x, Wide y) { return y == 0 ? Wide(0) : x / y; };
+  const auto floored = [](Wide x, Wide y) {
+    return y == 0 ? Wide(0) : x / y - (x % y != 0 && (x % y < 0) != (y < 0) ? 1 : 0);
+  };
+  const auto rest = [&](Wide x, Wide y) { return y == 0 ? Wide(0) : x - y * floored(x, y); };
+  check("/", u / v, quotient);
+  check("where", hg::where(v != T(0), u / v, T(0)), quotient);
+  check("fmod", hg::fmod(u, v), [](Wide x, Wide y) { return y == 0 ? Wide(0) : x % y; });
+  check("remainder", hg::remainder(u, v), rest);
+  check("%", u % v, rest);
+  check("floor_divide", hg::floor_divide(u, v), floored);
+  check("+", u + v, [](Wide x, Wide y) { return x + y; });
+  check("-", u - v, [](Wide x, Wide y) { return x - y; });
+  check("*", u * v, [](Wide x, Wide y) { return x * y; });
+  check("square", hg::square(u), [](Wide x, Wide) { return x * x; });
+  check("negative", -u, [](Wide x, Wide) { return -x; });
+  check("abs", hg::abs(u), [](Wide x, Wide) { return x < 0 ? -x : x; });
+  check("floor, ceil, trunc, round", hg::floor(u) + hg::ceil(v) * T(0) + hg::trunc(v) * T(0) + hg::round(v) * T(0),
+        [](Wide x, Wide) { return x; });
+  check("prod", hg::prod(v) + u * T(0), [](Wide, Wide) { return Wide(0); });
+  const auto total = hg::sum(hg::cast<std::int64_t>(u) * T(0) + std::numeric_limits<std::int64_t>::max()).item();
+  CHECK(total == std::numeric_limits<std::int64_t>::max() - 8);  // 9 times, modulo 2^64
+}
+
+TEST_CASE_TEMPLATE("reals that are cast to integers stay in range", T, std::int8_t, std::uint8_t, int, unsigned,
+                   std::int64_t, std::uint64_t) {
+  using Limits = std::numeric_limits<T>;
+  const auto check = [](const auto& x) {
+    const auto field = points(x);
+    const Points<T> cast = hg::cast<T>(field);
+    const auto found = cast.to_host();
+    const T one = 1;
+    const T expected[] = {0,
+                          Limits::max(),
+                          Limits::min(),
+                          Limits::max(),
+                          Limits::min(),
+                          one,
+                          std::is_signed_v<T> ? static_cast<T>(-1) : T(0),
+                          100};
+    for (std::size_t i = 0; i < 8; ++i) {
+      CAPTURE(i);
+      CHECK(found[i] == expected[i]);
+    }
+  };
+  check(std::vector<double>{nan, infinity, -infinity, 1e300, -1e300, 1.9, -1.9, 100.5});
+  const auto f = std::numeric_limits<float>::infinity();
+  check(std::vector<float>{std::numeric_limits<float>::quiet_NaN(), f, -f, 1e30f, -1e30f, 1.9f, -1.9f, 100.5f});
+  Points<T> whole = points(std::vector<T>{1, 2});
+  hg::assign(whole, 1e300 * whole);  // a number is no field: no cast is asked for
+  CHECK(whole.to_host() == std::vector<T>{Limits::max(), Limits::max()});
+}
+
+TEST_CASE("floor_divide, lerp, logaddexp, softplus, logit at their ends") {
+  const auto real = [](const char* name, const auto& expression, const std::vector<double>& expected) {
+    const Points<double> field = expression;
+    compare(name, field.to_host(), expected, {}, true);
+  };
+  const auto of = [](std::vector<double> values) { return points(values); };
+  real("floor_divide",
+       hg::floor_divide(of({-7, 7, -7, 1, -1, 0, infinity, -3, 3, 5}),
+                        of({2, -2, -2, 0, 0, 0, 2, infinity, infinity, nan})),
+       {-4, -4, 3, infinity, -infinity, nan, nan, -1, 0, nan});
+  real("lerp", hg::lerp(of({1e16, 1e16, 1, 1}), of({1, 1, 3, infinity}), of({1, 0, 0.5, 0.25})),
+       {1, 1e16, 2, infinity});
+  real("lerp of unsigned integers",
+       hg::lerp(points(std::vector<unsigned>{5, 0}), points(std::vector<unsigned>{3, 4}), 0.5), {4, 2});
+  real("logaddexp",
+       hg::logaddexp(of({infinity, -infinity, infinity, -infinity, 1000, nan, 2}),
+                     of({infinity, -infinity, -infinity, 3, 1000, 1, nan})),
+       {infinity, -infinity, infinity, 3, 1000 + std::log(2.0), nan, nan});
+  real("softplus", hg::softplus(of({infinity, -infinity, 0, 800, -800, -30, nan})),
+       {infinity, 0, std::log(2.0), 800, 0, std::log1p(std::exp(-30.0)), nan});
+  real("softplus of unsigned integers", hg::softplus(points(std::vector<unsigned>{0, 4000000000u})),
+       {std::log(2.0f), 4e9f});
+  real("logit", hg::logit(of({0, 1, 0.25, -1, 2, infinity, nan})),
+       {-infinity, infinity, -std::log(3.0), nan, nan, nan, nan});
+  real("logit of integers", hg::logit(points(std::vector<int>{0, 1, 2})), {-infinity, infinity, nan});
+  const auto slopes = [&](const char* name, auto f, const std::vector<double>& x, const std::vector<double>& y,
+                          const std::vector<double>& by_x, const std::vector<double>& by_y) {
+    const auto [value, dx, dy] = derived(f, points(x), points(y));
+    compare(name, dx.to_host(), by_x, {x, y}, false);
+    compare(name, dy.to_host(), by_y, {x, y}, false);
+  };
+  slopes("lerp'", [](auto u, auto v) { return hg::lerp(u, v, 0.25); }, {1, infinity}, {3, 2}, {0.75, 0.75},
+         {0.25, 0.25});
+  slopes("logaddexp'", [](auto u, auto v) { return hg::logaddexp(u, v); }, {infinity, -infinity, 2, 1000, 3},
+         {infinity, -infinity, 2, -1000, infinity}, {0.5, 0.5, 0.5, 1, 0}, {0.5, 0.5, 0.5, 0, 1});
+  check_slope("lerp' by the weight", {0, 1, 2}, {2, 2, 2},
+              [](auto w) { return hg::lerp(hg::full_like(w, 3), 5.0, w); });
+  check_slope("softplus'", {infinity, -infinity, 0, nan}, {1, 0, 0.5, nan}, [](auto u) { return hg::softplus(u); });
+  check_slope("logit'", {0, 1, 0.5, -1, 2}, {infinity, infinity, 4, nan, nan}, [](auto u) { return hg::logit(u); });
+  check_slope("floor_divide'", {-7, 3}, {0, 0}, [](auto u) { return hg::floor_divide(u, 2.0) + hg::zeros_like(u); });
+}
+
+TEST_CASE("nan_to_num, isclose, full_like of infinities, NaN and integers") {
+  const auto x = points(std::vector<double>{nan, infinity, -infinity, 2});
+  const auto host = [](const auto& expression) {
+    const Points<typename std::decay_t<decltype(expression)>::value_type> field = expression;
+    return field.to_host();
+  };
+  const double largest = std::numeric_limits<double>::max();
+  CHECK(host(hg::nan_to_num(x)) == std::vector<double>{0, largest, -largest, 2});
+  CHECK(host(hg::nan_to_num(x, {.nan = 7, .posinf = 8, .neginf = 9})) == std::vector<double>{7, 8, 9, 2});
+  const Points<hg::bfloat16> small = hg::cast<hg::bfloat16>(x);
+  const Points<hg::bfloat16> finite = hg::nan_to_num(small);
+  CHECK(static_cast<float>(finite.to_host()[1]) == 0x1.FEp127f);
+  CHECK(host(hg::nan_to_num(points(std::vector<int>{-3, 4}))) == std::vector<int>{-3, 4});
+  check_slope("nan_to_num'", {nan, infinity, -infinity, 2}, {0, 0, 0, 1}, [](auto u) { return hg::nan_to_num(u); });
+
+  const auto y = points(std::vector<double>{nan, infinity, infinity, 2.00001});
+  CHECK(host(hg::cast<int>(hg::isclose(x, y))) == std::vector<int>{0, 1, 0, 1});
+  CHECK(host(hg::cast<int>(hg::isclose(x, y, 0, 0, true))) == std::vector<int>{1, 1, 0, 0});
+  CHECK(host(hg::cast<int>(hg::isclose(points(std::vector<double>{1, infinity}),
+                                       points(std::vector<double>{infinity, 1})))) == std::vector<int>{0, 0});
+  const std::int64_t big = std::int64_t{1} << 60;
+  CHECK(host(hg::cast<int>(
+            hg::isclose(points(std::vector<std::int64_t>{big + 1, std::numeric_limits<std::int64_t>::min()}),
+                        points(std::vector<std::int64_t>{big, std::numeric_limits<std::int64_t>::max()}), 0, 0.5))) ==
+        std::vector<int>{0, 0});
+  CHECK(host(hg::cast<int>(hg::isclose(points(std::vector<unsigned>{2, 3}), points(std::vector<unsigned>{3, 2}), 0,
+                                       1))) == std::vector<int>{1, 1});
+  CHECK(hg::allclose(points(std::vector<double>{infinity, 1}), points(std::vector<double>{infinity, 1})).item());
+  CHECK_FALSE(hg::allclose(x, x).item());
+  CHECK(hg::allclose(x, x, 0, 0, true).item());
+
+  CHECK(host(hg::full_like(x, 3)) == std::vector<double>{3, 3, 3, 3});
+  CHECK(host(hg::zeros_like(x)) == std::vector<double>{0, 0, 0, 0});
+  CHECK(host(hg::ones_like(points(std::vector<std::uint8_t>{4}))) == std::vector<std::uint8_t>{1});
+}
+
+TEST_CASE("argmin, prod, softmin, normalize, cosine_similarity, gradient at their ends") {
+  const std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  CHECK(hg::argmin(points(std::vector<std::int64_t>{3, least, least + 1, least})).item() == 1);
+  CHECK(hg::argmin(points(std::vector<unsigned>{4000000000u, 7, 0, 9})).item() == 2);
+  CHECK(hg::argmin(points(std::vector<double>{1, -infinity, nan, -infinity, nan})).item() == 2);
+  CHECK(hg::argmin(points(std::vector<std::uint8_t>{9, 3, 3})).item() == 1);
+  CHECK(hg::prod(points(std::vector<double>{-2, 3, -0.5})).item() == 3);
+  CHECK(std::isnan(hg::prod(points(std::vector<double>{0, infinity})).item()));
+  CHECK(hg::prod(points(std::vector<int>{-2, 100000, 100000})).item() == -20000000000);
+  const auto product = [](auto u) { return hg::prod(u) + hg::zeros_like(u); };  // of n points: n times its slope
+  check_slope("prod'", {2, -3, 5}, {3 * -15, 3 * 10, 3 * -6}, product);
+  check_slope("prod' with a 0", {2, 0, 5}, {0, 30, 0}, product);
+  check_slope("prod' with two", {0, 0, 5}, {0, 0, 0}, product);
+
+  using Plane = hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn>, Line, hg::Shard<0>>;
+  static const auto mesh = hg::device_mesh<Line>(hg::Communicator(), {1});
+  const auto plane = [&](index_t rows, index_t columns, const std::vector<double>& values) {
+    Plane field(mesh, {rows, columns});
+    field.copy_from_host(values);
+    return field;
+  };
+  const auto u = plane(3, 2, {0, 0, 3, -4, 3e200, 4e200});
+  const Plane unit = hg::normalize<1>(u);
+  compare("normalize", unit.to_host(), {0, 0, 0.6, -0.8, 0, 0}, {}, false);  // its norm is infinite
+  const Plane slope = hg::grad([](auto x) { return hg::sum(hg::normalize<1>(x)); })(plane(2, 2, {0, 0, 3, 4}));
+  compare("normalize'", slope.to_host(), {1e12, 1e12, 0.2 - 7 * 3 / 125.0, 0.2 - 7 * 4 / 125.0}, {}, false);
+  CHECK(hg::cosine_similarity(plane(1, 2, {0, 0}), plane(1, 2, {1, 2})).item() == 0);
+  CHECK(hg::cosine_similarity(plane(1, 2, {3, 4}), plane(1, 2, {-3, -4})).item() == doctest::Approx(-1));
+  const Plane low = hg::softmin<1>(plane(1, 2, {infinity, 0}));
+  compare("softmin", low.to_host(), {0, 1}, {}, false);
+  hg::Sharded<hg::Tensor<unsigned, hg::dyn, hg::dyn>, Line, hg::Shard<0>> counts(mesh, {1, 2});
+  counts.copy_from_host(std::vector<unsigned>{0, 1000});
+  const Plane of_unsigned = hg::softmin<1>(counts);
+  compare("softmin of unsigned integers", of_unsigned.to_host(), {1, 0}, {}, false);
+
+  const Points<double> central = hg::gradient<0>(points(std::vector<double>{1, 4, 9, 16}), 0.5);
+  compare("gradient", central.to_host(), {6, 8, 12, 14}, {}, false);
+  const Points<double> whole = hg::gradient<0>(points(std::vector<unsigned>{9, 4, 1}));
+  compare("gradient of unsigned integers", whole.to_host(), {-5, -4, -3}, {}, false);
+  check_slope("gradient'", {1, 4, 9, 16}, {-1.5, 0.5, -0.5, 1.5}, [](auto x) { return hg::gradient<0>(x); });
+  CHECK_THROWS_WITH_AS(hg::gradient<0>(points(std::vector<double>{1})),
+                       "gradient: dimension 0 has less than the 2 points that a difference takes", hg::CollectiveError);
 }
 
 }  // namespace test_array_functions_ends

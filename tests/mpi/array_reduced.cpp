@@ -374,4 +374,56 @@ TEST_CASE("norms and products of integers do not overflow") {
   });
 }
 
+TEST_CASE("norms and products of floats: squares that no float holds, and their gradients") {
+  const Index<2> extents{4, 6};
+  for (const float size : {1e30f, 1e-30f}) {
+    CAPTURE(size);
+    const Array<float, 2> a(extents, [&](auto i) { return i[1] % 2 == 0 ? size : -size; });
+    everywhere<Grid>([&](const auto& mesh, int way) {
+      const auto u = field<Plane<float>>(mesh, a, way);
+      const double exact = static_cast<double>(size);
+      CHECK(hg::norm(u).item() == doctest::Approx(exact * std::sqrt(24.0)).epsilon(1e-14));
+      CHECK(hg::dot(u, u).item() == doctest::Approx(exact * exact * 24).epsilon(1e-14));
+      CHECK(hg::cosine_similarity(u, u, 0).item() == doctest::Approx(1).epsilon(1e-14));
+      const Rows<float> rows = hg::norm<1>(u);
+      CHECK(error(rows, {4}, [&](auto) { return exact * std::sqrt(6.0); }) < 1e-6 * exact);
+      const Plane<float> unit = u / hg::norm<1>(u, hg::keep_dimensions);
+      CHECK(error(unit, extents, [&](auto i) { return a(i) / (exact * std::sqrt(6.0)); }) < 1e-6);
+      const Plane<float> normalized = hg::normalize<1>(u, 0);
+      CHECK(error(normalized, extents, [&](auto i) { return a(i) / (exact * std::sqrt(6.0)); }) < 1e-7);
+      const auto slope = hg::grad([](auto v) { return hg::norm(v) + hg::sum(hg::norm<1>(v)); })(u);
+      CHECK(error(slope, extents, [&](auto i) { return a(i) / exact * (1 / std::sqrt(24.0) + 1 / std::sqrt(6.0)); }) <
+            1e-6);
+    });
+  }
+}
+
+TEST_CASE("products: of all points and of lines, cut or not, and their gradients beside 0") {
+  const Index<2> extents{5, 4};
+  const auto a = numbers<double>(extents, 91);
+  const Array<double, 2> holes(extents,
+                               [&](auto i) { return (i[1] == 2 && i[0] < 2) || (i[1] == 3 && i[0] == 4) ? 0 : a(i); });
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    const auto u = field<Plane<double>>(mesh, a, way), v = field<Plane<double>>(mesh, holes, way);
+    double all = 1;
+    for (const double x : a.values) all *= x;
+    CHECK(hg::prod(u).item() == doctest::Approx(all).epsilon(1e-13));
+    const Rows<double> rows = hg::prod<1>(u);
+    CHECK(error(rows, {5}, [&](auto i) { return a(i[0], 0) * a(i[0], 1) * a(i[0], 2) * a(i[0], 3); }) < 1e-14);
+    const auto slope = hg::grad([](auto x) { return hg::sum(hg::prod<0>(x, hg::keep_dimensions)); })(v);
+    CHECK(error(slope, extents, [&](auto i) {
+            double others = 1;
+            for (index_t y = 0; y < 5; ++y)
+              if (y != i[0]) others *= holes(y, i[1]);
+            return others;
+          }) < 1e-14);
+    const auto whole = hg::grad([](auto x) { return hg::prod(1.5 + x); })(u);
+    double shifted = 1;
+    for (const double x : a.values) shifted *= 1.5 + x;
+    CHECK(error(whole, extents, [&](auto i) { return shifted / (1.5 + a(i)); }) < 1e-12 * shifted);
+    const auto n = field<Plane<int>>(mesh, Array<int, 2>(extents, [](auto i) { return i[0] == 3 ? -7 : 3; }), way);
+    CHECK(hg::prod(n).item() == std::int64_t{2401} * 43046721);
+  });
+}
+
 }  // namespace test_array_reduced

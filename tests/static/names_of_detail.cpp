@@ -39,7 +39,8 @@ struct Plus {
         hg::detach(u), hg::relu(u), hg::maximum(u, u), hg::minimum(u, u), hg::max(u, u), hg::min(u, u),
         hg::clamp(u, 0.0f, 1.0f));
   check(hg::floor(u), hg::ceil(u), hg::trunc(u), hg::round(u), hg::remainder(u, 2.0f), hg::fmod(u, 2.0f),
-        hg::logical_xor(u, u), hg::isnan(u), hg::isinf(u), hg::isfinite(u), hg::apply(Plus{}, u, u + u));
+        hg::floor_divide(u, 2.0f), hg::logical_xor(u, u), hg::isnan(u), hg::isinf(u), hg::isfinite(u),
+        hg::apply(Plus{}, u, u + u));
   check(hg::shift<0, 1>(u), hg::shift<0, 1>(u + u), hg::with_boundary<hg::Zero, hg::Periodic>(u),
         hg::with_boundary<hg::Reflect, hg::ReplicateEdge>(u), hg::with_boundary<hg::Zero, hg::Zero>(u + u),
         hg::stencil(East{}, u), hg::global_index<0>(u));
@@ -55,7 +56,11 @@ struct Plus {
         hg::dice_each(q, q));
   static_assert(none_finds_detail<hg::FieldOf<decltype(u + u)>>());
   check(hg::sum(u), hg::mean(u), hg::max(u), hg::min(u), hg::norm(u), hg::dot(u, u), hg::sum(u) / hg::max(u),
-        hg::argmax(u));
+        hg::argmax(u), hg::prod(u), hg::prod<0>(u), hg::argmin(u), hg::argmin<0>(u), hg::allclose(u, u));
+  check(hg::lerp(u, u, 0.5f), hg::logaddexp(u, u), hg::softplus(u), hg::logit(u), hg::isclose(u, u),
+        hg::nan_to_num(u, hg::NanToNumOptions{}), hg::full_like(u, 2), hg::zeros_like(u), hg::ones_like(u),
+        hg::softmin<1>(u), hg::normalize<1>(u), hg::cosine_similarity(u, u), hg::cosine_similarity<1>(u, u),
+        hg::gradient<0>(u), hg::cut_as(u + u, u));
   check(hg::sum<0>(u), hg::mean<0>(u), hg::max<0>(u), hg::min<0>(u), hg::norm<0>(u), hg::argmax<0>(u),
         hg::sum<0>(u, hg::keep_dimensions), hg::mean<0>(u, hg::keep_dimensions), hg::max<0>(u, hg::keep_dimensions),
         hg::norm<0>(u, hg::keep_dimensions), hg::cumulative_sum<0>(u));

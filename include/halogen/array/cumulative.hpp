@@ -41,7 +41,7 @@ struct ScanLines {
       A sum = Write ? totals[i] : A(0);
       for (index_t k = 0; k < size; ++k) {
         const index_t x = Reverse ? first + size - 1 - k : first + k;
-        sum += static_cast<A>(row(x));
+        sum = sum_of(sum, static_cast<A>(row(x)));
         if constexpr (Write) out[x] = static_cast<T>(sum);
       }
       if constexpr (!Write) totals[i] = sum;
@@ -56,7 +56,7 @@ struct ScanLines {
         const auto row = expression.template row<true, Rank - 1>(at);
         T* out = Write ? line_of<Rank - 1>(target, at) : nullptr;
         for (index_t x = x0; x < x1; ++x) {
-          sum[x - x0] += static_cast<A>(row(x));
+          sum[x - x0] = sum_of(sum[x - x0], static_cast<A>(row(x)));
           if constexpr (Write) out[x] = static_cast<T>(sum[x - x0]);
         }
       }
@@ -121,7 +121,8 @@ struct CumulativeSum : detail::FieldStage<CumulativeSum<Dim, Reverse, E>, detail
       ranks.all_gather(own_totals, static_cast<std::size_t>(lines) * sizeof(A), totals.data());
       for (int r = 0; r < ranks.size(); ++r)
         if (Reverse ? r > ranks.rank() : r < ranks.rank())
-          for (index_t l = 0; l < lines; ++l) before[l] += totals(static_cast<std::size_t>(r * lines + l));
+          for (index_t l = 0; l < lines; ++l)
+            before[l] = sum_of(before[l], totals(static_cast<std::size_t>(r * lines + l)));
     }
     run(ScanLines<Bound, T, rank, Dim, Reverse, true>{bound, points, strided_view(result), before});
     space.fence("halogen::scan");

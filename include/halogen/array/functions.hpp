@@ -1,8 +1,10 @@
 // The usual pointwise functions, with their partial derivatives: arithmetic, comparisons, where, casts, and the
-// mathematical functions with their names in PyTorch. Types promote as in C++.
+// mathematical functions with their names in PyTorch. Types promote as in C++; what C++ leaves open for integers is
+// defined in core/integers.hpp: they wrap, a quotient and a remainder by 0 are 0.
 #pragma once
 
 #include "halogen/array/pointwise.hpp"
+#include "halogen/core/integers.hpp"
 
 namespace halogen {
 
@@ -24,20 +26,20 @@ KOKKOS_FUNCTION auto logistic(A a) {
   using T = decltype(Kokkos::exp(a));
   return T(1) / (T(1) + Kokkos::exp(-static_cast<T>(a)));
 }
-/// |a|; |-0.0| is 0.0.
+/// |a|; |-0.0| is 0.0, and that of the smallest integer is the smallest integer, as in PyTorch.
 template <class A>
 KOKKOS_FUNCTION auto magnitude(A a) {
   if constexpr (std::is_floating_point_v<A>)
     return Kokkos::abs(a);
   else
-    return a < A(0) ? -a : a;
+    return a < A(0) ? negative_of(a) : a;
 }
 /// With the dividend's sign, as std::fmod; also for integers.
 template <class A, class B>
 KOKKOS_FUNCTION auto truncated_remainder(A a, B b) {
   using T = std::common_type_t<A, B>;
   if constexpr (std::is_integral_v<T>)
-    return static_cast<T>(static_cast<T>(a) % static_cast<T>(b));
+    return rest_of(static_cast<T>(a), static_cast<T>(b));
   else
     return Kokkos::fmod(static_cast<T>(a), static_cast<T>(b));
 }
@@ -45,24 +47,43 @@ template <class A, class B>
 KOKKOS_FUNCTION auto floored_remainder(A a, B b) {
   using T = std::common_type_t<A, B>;
   if constexpr (std::is_integral_v<T>) {
-    const T rest = static_cast<T>(a) % static_cast<T>(b);
+    const T rest = rest_of(static_cast<T>(a), static_cast<T>(b));
     return rest != 0 && (rest < 0) != (static_cast<T>(b) < 0) ? rest + static_cast<T>(b) : rest;
   } else {
     const T rest = Kokkos::fmod(static_cast<T>(a), static_cast<T>(b));
     return rest != T(0) && (rest < T(0)) != (static_cast<T>(b) < T(0)) ? rest + static_cast<T>(b) : rest;
   }
 }
-/// The integer n of a = n b + remainder(a, b).
-struct FlooredQuotient {
-  template <class A, class B>
-  KOKKOS_FUNCTION auto operator()(A a, B b) const {
-    using T = std::common_type_t<float, A, B>;
-    if (b == B(0)) return static_cast<T>(a) / static_cast<T>(b);
-    const T quotient = (static_cast<T>(a) - static_cast<T>(floored_remainder(a, b))) / static_cast<T>(b);
-    const bool is_below = (a < A(0)) != (b < B(0)) && a != A(0) && Kokkos::isfinite(static_cast<T>(a));
-    return is_below && Kokkos::isinf(static_cast<T>(b)) ? T(-1) : Kokkos::nearbyint(quotient);
+/// The integer n of a = n b + floored_remainder(a, b); a / b where b is 0.
+template <class A, class B>
+KOKKOS_FUNCTION auto floored_quotient(A a, B b) {
+  using T = std::common_type_t<A, B>;
+  const T dividend = static_cast<T>(a), divisor = static_cast<T>(b);
+  if constexpr (std::is_integral_v<T>) {
+    const T quotient = static_cast<T>(quotient_of(dividend, divisor)), rest = rest_of(dividend, divisor);
+    return static_cast<T>(rest != 0 && (rest < 0) != (divisor < 0) ? quotient - 1 : quotient);
+  } else {
+    if (divisor == T(0)) return dividend / divisor;
+    const T rest = Kokkos::fmod(dividend, divisor);
+    const bool is_below = rest != T(0) && (rest < T(0)) != (divisor < T(0));
+    const T quotient = (dividend - rest) / divisor - (is_below ? T(1) : T(0));  // whole, but for its rounding
+    return quotient == T(0) ? Kokkos::copysign(T(0), dividend / divisor) : Kokkos::nearbyint(quotient);
   }
-};
+}
+// The whole numbers beside a real number; an integer is one already.
+#define HALOGEN_ROUNDED(Name, function)  \
+  template <class A>                     \
+  KOKKOS_FUNCTION auto Name(A a) {       \
+    if constexpr (std::is_integral_v<A>) \
+      return a;                          \
+    else                                 \
+      return Kokkos::function(a);        \
+  }
+HALOGEN_ROUNDED(floor_of, floor)
+HALOGEN_ROUNDED(ceiling_of, ceil)
+HALOGEN_ROUNDED(truncated, trunc)
+HALOGEN_ROUNDED(rounded_to_even, nearbyint)
+#undef HALOGEN_ROUNDED
 }  // namespace detail
 
 #define HALOGEN_BINARY_FUNCTION(Name, function)                         \
@@ -124,10 +145,10 @@ struct FlooredQuotient {
     return halogen::apply(Name{}, std::move(a));                   \
   }
 
-HALOGEN_BINARY(Plus, operator+, a + b, 1.0f, 1.0f)
-HALOGEN_BINARY(Minus, operator-, a - b, 1.0f, -1.0f)
-HALOGEN_BINARY(Times, operator*, a* b, b, a)
-HALOGEN_BINARY(Divides, operator/, a / b, (detail::number_of<A, B>(1) / b), -((a / b) / b))
+HALOGEN_BINARY(Plus, operator+, detail::sum_of(a, b), 1.0f, 1.0f)
+HALOGEN_BINARY(Minus, operator-, detail::difference_of(a, b), 1.0f, -1.0f)
+HALOGEN_BINARY(Times, operator*, detail::product_of(a, b), b, a)
+HALOGEN_BINARY(Divides, operator/, detail::quotient_of(a, b), (detail::number_of<A, B>(1) / b), -((a / b) / b))
 HALOGEN_BINARY(Less, operator<, a < b, NoPartial{}, NoPartial{})
 HALOGEN_BINARY(Greater, operator>, a > b, NoPartial{}, NoPartial{})
 HALOGEN_BINARY(LessEqual, operator<=, a <= b, NoPartial{}, NoPartial{})
@@ -136,9 +157,9 @@ HALOGEN_BINARY(EqualTo, operator==, a == b, NoPartial{}, NoPartial{})
 HALOGEN_BINARY(NotEqualTo, operator!=, a != b, NoPartial{}, NoPartial{})
 HALOGEN_BINARY(LogicalAnd, operator&&, a&& b, NoPartial{}, NoPartial{})
 HALOGEN_BINARY(LogicalOr, operator||, a || b, NoPartial{}, NoPartial{})
-HALOGEN_UNARY(Negate, operator-, -a, -1.0f)
+HALOGEN_UNARY(Negate, operator-, detail::negative_of(a), -1.0f)
 HALOGEN_WITHOUT_GRADIENT(LogicalNot, operator!, !a)
-HALOGEN_UNARY(Square, square, a* a, 2.0f * a)
+HALOGEN_UNARY(Square, square, detail::product_of(a, a), 2.0f * a)
 HALOGEN_UNARY(Sine, sin, Kokkos::sin(a), cos(a))
 HALOGEN_UNARY(Cosine, cos, Kokkos::cos(a), -sin(a))
 HALOGEN_UNARY(Exponential, exp, Kokkos::exp(a), exp(a))
@@ -168,12 +189,12 @@ auto where(const C& condition, const A& a, const B& b) {
   return halogen::apply(Where{}, condition, a, b);
 }
 
-/// The value as another type: cast<double>(u).
+/// The value as another type: cast<double>(u). Reals become integers by detail::converted: cut towards 0, within range.
 template <class To>
 struct Cast {
   template <class A>
   KOKKOS_FUNCTION To operator()(A a) const {
-    return static_cast<To>(a);
+    return detail::converted<To>(a);
   }
   template <int, class A>
   static auto partial(const A&) {
@@ -211,10 +232,10 @@ HALOGEN_UNARY(ErrorFunction, erf, Kokkos::erf(a), detail::number_of<A>(1.1283791
 HALOGEN_UNARY(ReciprocalSquareRoot, rsqrt, A(1) / Kokkos::sqrt(a), -0.5f * (rsqrt(a) * rsqrt(a) * rsqrt(a)))
 HALOGEN_UNARY(Logistic, sigmoid, detail::logistic(a), sigmoid(a) * (1.0f - sigmoid(a)))
 HALOGEN_UNARY(Rectifier, relu, (a < A(0) ? A(0) : a), where(a <= 0.0f, 0.0f, 1.0f))
-HALOGEN_WITHOUT_GRADIENT(Floor, floor, Kokkos::floor(a))
-HALOGEN_WITHOUT_GRADIENT(Ceiling, ceil, Kokkos::ceil(a))
-HALOGEN_WITHOUT_GRADIENT(Truncation, trunc, Kokkos::trunc(a))
-HALOGEN_WITHOUT_GRADIENT(Rounding, round, Kokkos::nearbyint(a))  // halves round to even, as in PyTorch
+HALOGEN_WITHOUT_GRADIENT(Floor, floor, detail::floor_of(a))
+HALOGEN_WITHOUT_GRADIENT(Ceiling, ceil, detail::ceiling_of(a))
+HALOGEN_WITHOUT_GRADIENT(Truncation, trunc, detail::truncated(a))
+HALOGEN_WITHOUT_GRADIENT(Rounding, round, detail::rounded_to_even(a))  // halves round to even, as in PyTorch
 HALOGEN_WITHOUT_GRADIENT(IsNan, isnan, Kokkos::isnan(a))
 HALOGEN_WITHOUT_GRADIENT(IsInfinite, isinf, Kokkos::isinf(a))
 HALOGEN_WITHOUT_GRADIENT(IsFinite, isfinite, Kokkos::isfinite(a))
@@ -233,8 +254,10 @@ HALOGEN_BINARY(ArcTangent2, atan2, Kokkos::atan2(a, b),
                where(a == 0.0f && b == 0.0f, 0.0f, b / (square(a) + square(b))),
                where(a == 0.0f && b == 0.0f, 0.0f, -a / (square(a) + square(b))))
 HALOGEN_BINARY(Hypotenuse, hypot, Kokkos::hypot(a, b), (a / hypot(a, b)), (b / hypot(a, b)))
+// The integer n of a = n b + remainder(a, b), as Python's a // b and torch.floor_divide; of reals a real number.
+HALOGEN_BINARY(FlooredQuotient, floor_divide, detail::floored_quotient(a, b), NoPartial{}, NoPartial{})
 // With the divisor's sign, as in PyTorch and Python: remainder(longitude, 360.0f).
-HALOGEN_BINARY(Remainder, remainder, detail::floored_remainder(a, b), 1.0f, -apply(detail::FlooredQuotient{}, a, b))
+HALOGEN_BINARY(Remainder, remainder, detail::floored_remainder(a, b), 1.0f, -floor_divide(a, b))
 // The same, also for integers: torch's a % b, and not that of C++, which has the dividend's sign (fmod).
 HALOGEN_BINARY_FUNCTION(Remainder, operator%)
 HALOGEN_BINARY(TruncatedRemainder, fmod, detail::truncated_remainder(a, b), 1.0f, -trunc(a / b))

@@ -345,15 +345,18 @@ HALOGEN_REDUCED(sum, SumOp, false)
 HALOGEN_REDUCED(mean, SumOp, true)
 HALOGEN_REDUCED(max, MaxOp, false)
 HALOGEN_REDUCED(min, MinOp, false)
+HALOGEN_REDUCED(prod, ProductOp, false)
 #undef HALOGEN_REDUCED
 
+/// Squares, their sum and its root are computed in double and rounded once.
 template <int First, int... Dims, FieldOperand X>
 auto norm(const X& x) {
-  return detail::root_of_squares(sum<First, Dims...>(square(detail::wide(x))));
+  return detail::in_type_of<X>(detail::root_of_squares(sum<First, Dims...>(square(detail::widened(x)))));
 }
 template <int First, int... Dims, FieldOperand X>
 auto norm(const X& x, KeepDimensions) {
-  return detail::root_of_squares(sum<First, Dims...>(square(detail::wide(x)), keep_dimensions));
+  return detail::in_type_of<X>(
+      detail::root_of_squares(sum<First, Dims...>(square(detail::widened(x)), keep_dimensions)));
 }
 
 /// The index along Dim of the largest value, as torch.argmax. The first of equal values wins; NaN counts as largest.

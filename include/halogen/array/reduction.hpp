@@ -1,4 +1,4 @@
-// Reductions of expressions to one number: sum, mean, max, min, norm, dot, argmax. Each is a stage with one all_reduce.
+// Reductions of expressions to one number: sum, mean, max, min, prod, norm, dot. Each is a stage with one all_reduce.
 #pragma once
 
 #include <cmath>
@@ -22,7 +22,20 @@ struct SumOp {
   }
   template <class A>
   KOKKOS_FUNCTION static A combine(A a, A b) {
-    return a + b;
+    return sum_of(a, b);
+  }
+};
+/// Products are computed in double, of integers in 64 bits.
+struct ProductOp {
+  static constexpr const char* text = "product to a number, one all_reduce";
+  static constexpr ReduceOp over_ranks = ReduceOp::product;
+  template <class A>
+  KOKKOS_FUNCTION static A start() {
+    return A(1);
+  }
+  template <class A>
+  KOKKOS_FUNCTION static A combine(A a, A b) {
+    return product_of(a, b);
   }
 };
 struct MaxOp {
@@ -58,6 +71,7 @@ struct MinOp {
 }  // namespace types
 using types::MaxOp;
 using types::MinOp;
+using types::ProductOp;
 using types::SumOp;
 
 /// The type in which values of T are summed and compared: integers in 64 bits; unsigned only if they have 64 bits
@@ -112,7 +126,7 @@ Kokkos::View<A*, transport_space> partial_results(index_t count) {
 template <class Op, class A>
 void all_reduce(const Communicator& ranks, A* values, std::size_t count) {
   if (ranks.size() == 1) return;
-  if constexpr (Op::over_ranks == ReduceOp::sum || std::is_integral_v<A>) {
+  if constexpr ((Op::over_ranks != ReduceOp::max && Op::over_ranks != ReduceOp::min) || std::is_integral_v<A>) {
     ranks.all_reduce(values, count, Op::over_ranks);
   } else {
     const A sign = Op::over_ranks == ReduceOp::max ? A(1) : A(-1);
@@ -153,18 +167,32 @@ A reduce_over(const Shape& shape, const E& expression) {
   return total;
 }
 
-/// The operand of squares and products: integers in 64 bits, or in double if a root follows.
-template <class To, class X>
-auto widened(const X& x) {
+/// The operand in double where it holds integers: of roots and exponentials.
+template <class X>
+auto wide(const X& x) {
   const auto e = as_expression(x);
   if constexpr (std::is_integral_v<typename std::decay_t<decltype(e)>::value_type>)
-    return cast<To>(e);
+    return cast<double>(e);
   else
     return e;
 }
-template <class X>
-auto wide(const X& x) {
-  return widened<double>(x);
+/// The operand in To, for squares, products and deviations: the square of a float of 1e30 is no float.
+template <class To = double, class X>
+auto widened(const X& x) {
+  const auto e = as_expression(x);
+  if constexpr (std::is_same_v<typename std::decay_t<decltype(e)>::value_type, To>)
+    return e;
+  else
+    return cast<To>(e);
+}
+/// Back to the operand's type; for integers the result stays double.
+template <class X, class E>
+auto in_type_of(const E& e) {
+  using T = typename expression_of<X>::value_type;
+  if constexpr (std::is_same_v<T, double> || std::is_integral_v<T>)
+    return e;
+  else
+    return cast<T>(e);
 }
 
 namespace types {
@@ -250,18 +278,23 @@ template <FieldOperand X>
 auto min(const X& x) {
   return Reduction<detail::MinOp, expression_of<X>>(as_expression(x));
 }
-/// sum(a * b), for integers in 64 bits.
+/// Product over all points, as torch.prod; for integers in 64 bits.
+template <FieldOperand X>
+auto prod(const X& x) {
+  return Reduction<detail::ProductOp, expression_of<X>>(as_expression(x));
+}
+/// sum(a * b), with products and their sum in double, or for integers in 64 bits.
 template <class A, class B>
   requires detail::Combinable<A, B>
 auto dot(const A& a, const B& b) {
   using T = std::common_type_t<typename expression_of<A>::value_type, typename expression_of<B>::value_type>;
-  using Wide = std::conditional_t<std::is_integral_v<T>, detail::Accumulator<T>, std::int64_t>;
+  using Wide = detail::Accumulator<T>;
   return sum(detail::widened<Wide>(a) * detail::widened<Wide>(b));
 }
-/// Euclidean norm: sqrt(sum(square(x))), for integers in double.
+/// Euclidean norm: sqrt(sum(square(x))), all in double.
 template <FieldOperand X>
 auto norm(const X& x) {
-  return detail::root_of_squares(sum(square(detail::wide(x))));
+  return detail::root_of_squares(sum(square(detail::widened(x))));
 }
 
 }  // namespace halogen

@@ -59,6 +59,7 @@ HALOGEN_POINT_COST(HyperbolicCosine, 48)
 HALOGEN_POINT_COST(InverseHyperbolicSine, 48)
 HALOGEN_POINT_COST(InverseHyperbolicCosine, 48)
 HALOGEN_POINT_COST(InverseHyperbolicTangent, 48)
+HALOGEN_POINT_COST(FlooredQuotient, 32)
 HALOGEN_POINT_COST(Remainder, 32)
 HALOGEN_POINT_COST(TruncatedRemainder, 32)
 #undef HALOGEN_POINT_COST

@@ -18,25 +18,6 @@
 namespace halogen {
 namespace detail {
 
-/// The operand in double, for deviations from a mean.
-template <class X>
-auto in_double(const X& x) {
-  const auto e = as_expression(x);
-  if constexpr (std::is_same_v<typename std::decay_t<decltype(e)>::value_type, double>)
-    return e;
-  else
-    return cast<double>(e);
-}
-/// Back to the operand's type; for integers the result stays double.
-template <class X, class E>
-auto in_type_of(const E& e) {
-  using T = typename expression_of<X>::value_type;
-  if constexpr (std::is_same_v<T, double> || std::is_integral_v<T>)
-    return e;
-  else
-    return cast<T>(e);
-}
-
 /// The number of points along some dimensions; of all if none is given.
 template <int... Dims, class E>
 double points_along(const E& e) {
@@ -48,7 +29,7 @@ double points_along(const E& e) {
 
 template <int... Dims, class X, class... Keep>
 auto variance(const X& x, double correction, Keep... keep) {
-  const auto wide = in_double(x);
+  const auto wide = widened(x);
   const double divisor = std::max(0.0, points_along<Dims...>(wide) - correction);
   if constexpr (sizeof...(Dims) == 0)
     return sum(square(wide - detach(mean(wide)))) / divisor;

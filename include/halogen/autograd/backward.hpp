@@ -74,6 +74,10 @@ void pull(const Reduced<Op, Mean, E, Dims...>& node, const C& cotangent, All& gr
     using T = typename E::value_type;
     const Filled<T, typename E::placed> scale(static_cast<T>(1 / node.divisor()), *shape_of<field_of_t<E>>(node.inner));
     backward(node.inner, spread(leaf(cotangent)) * scale, gradients);  // the scale has the extents that are reduced
+  } else if constexpr (std::is_same_v<Op, ProductOp>) {
+    const auto zeros = spread(leaf(reduce_dims<SumOp, false, Dims...>(zero_factors(node.inner)).compute()));
+    const auto others = spread(leaf(reduce_dims<Op, false, Dims...>(factors_beside_zeros(node.inner)).compute()));
+    backward(node.inner, product_of_others(node.inner, spread(leaf(cotangent)), zeros, others), gradients);
   } else {
     const auto attains = node.inner == spread(leaf(node.field())) || node.inner != node.inner;
     const auto count = reduce_dims<SumOp, false, Dims...>(where(attains, 1, 0)).compute();
@@ -268,7 +272,11 @@ struct CotangentOf<Reduction<Op, Inner, Mean>> {
     using Here = Filled<T, typename Inner::placed>;
     if constexpr (std::is_same_v<Op, SumOp>)
       backward(node.inner, Here(static_cast<T>(Mean ? cotangent / node.count() : cotangent), *shape), gradients);
-    else {
+    else if constexpr (std::is_same_v<Op, ProductOp>) {
+      const Constant<std::int64_t> zeros(sum(zero_factors(node.inner)).item());
+      const Constant<double> others(prod(factors_beside_zeros(node.inner)).item());
+      backward(node.inner, product_of_others(node.inner, Constant<double>(cotangent), zeros, others), gradients);
+    } else {
       const auto value = static_cast<typename Inner::value_type>(node.item());
       const auto attains = node.inner == value || node.inner != node.inner;
       const auto count = static_cast<double>(sum(where(attains, 1, 0)).item());

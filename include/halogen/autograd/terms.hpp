@@ -164,6 +164,43 @@ auto partial_of(const F& f, const A&... a) {
   }
 }
 
+/// A cotangent times a derivative. A cotangent of 0 stays 0 where the derivative is infinite or NaN, because nothing
+/// that counts depends on such a point. Chosen: the derivative says which operand a function chose, so 0 stays 0 beside
+/// an infinite cotangent too.
+template <bool Chosen>
+struct ChainRule {
+  template <class P, class D>
+  HALOGEN_ROW auto operator()(P cotangent, D derivative) const {
+    const auto product = cotangent * derivative;
+    const bool is_none = cotangent == P(0) || (Chosen && derivative == D(0));
+    return is_none ? std::decay_t<decltype(product)>(0) : product;
+  }
+};
+/// Derivatives that are 0 at the points where a function does not choose the operand. A functor may have branches.
+template <class Partial>
+inline constexpr bool is_chosen = false;
+template <class... A>
+inline constexpr bool is_chosen<Pointwise<Where, A...>> = true;
+template <class F, int I, class... A>
+inline constexpr bool is_chosen<Pointwise<PartialOf<F, I>, A...>> = true;
+
+/// The factors of a product that are not 0, and which are 0.
+template <class E>
+auto factors_beside_zeros(const E& e) {
+  return where(e == 0.0f, typename E::value_type(1), e);
+}
+template <class E>
+auto zero_factors(const E& e) {
+  return where(e == 0.0f, 1, 0);
+}
+/// A cotangent of a product times its derivative, the product of all other factors. zeros: how many factors are 0;
+/// others: the product of those that are not.
+template <class E, class C, class N, class Q>
+auto product_of_others(const E& e, const C& cotangent, const N& zeros, const Q& others) {
+  const auto derivative = where(e == 0.0f, where(zeros == 1, others, 0.0f), where(zeros == 0, others / e, 0.0f));
+  return halogen::apply(ChainRule<true>{}, cotangent, derivative);
+}
+
 template <class Grid, class E, class P, int... S>
 auto terms(const Grid& grid, const E& e, const P& path, Total<S...> shift);
 
@@ -181,7 +218,8 @@ auto argument_terms(const Grid& grid, const Pointwise<F, A...>& e, const P& path
     else if constexpr (std::is_arithmetic_v<Partial>)
       return terms(grid, argument, path * partial, shift);
     else
-      return terms(grid, argument, path * shifted<0>(partial, shift), shift);
+      return terms(grid, argument, halogen::apply(ChainRule<is_chosen<Partial>>{}, path, shifted<0>(partial, shift)),
+                   shift);
   }
 }
 

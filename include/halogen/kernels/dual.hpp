@@ -27,7 +27,7 @@ struct Dual {
     return {a.value * b.value, share(a.derivative, b.value) + share(b.derivative, a.value)};
   }
   KOKKOS_FUNCTION friend Dual operator/(Dual a, Dual b) {
-    return {a.value / b.value, (a.derivative - share(b.derivative, a.value / b.value)) / b.value};
+    return {a.value / b.value, quotient(a.derivative - share(b.derivative, a.value / b.value), b.value)};
   }
   KOKKOS_FUNCTION Dual operator-() const { return {-value, -derivative}; }
   KOKKOS_FUNCTION Dual& operator+=(Dual b) { return *this = *this + b; }
@@ -54,6 +54,10 @@ struct Dual {
   KOKKOS_FUNCTION static T share(T derivative, T factor) {
     const T product = derivative * factor;
     return derivative == T(0) ? T(0) : product;
+  }
+  KOKKOS_FUNCTION static T quotient(T derivative, T divisor) {
+    const T result = derivative / divisor;
+    return derivative == T(0) ? T(0) : result;
   }
   KOKKOS_FUNCTION static bool is_real(Dual a, Dual but_not) {
     return a.value == a.value && but_not.value != but_not.value;

@@ -1,0 +1,97 @@
+// Arithmetic of numbers that is defined for all of them. C++ leaves open what an integer overflow, a quotient by 0 and
+// the integer of a NaN are; some processors end the program there.
+//
+//   a + b, a - b, a * b, -a    of integers wrap, as in NumPy and PyTorch: -(the smallest) is the smallest
+//   a / 0, a % 0               of integers are 0, as in NumPy
+//   smallest / -1, % -1        wrap: the smallest; 0
+//   real to integer            cut towards 0; what is out of range becomes the nearest that is in range, NaN 0
+//
+// Types are those of C++'s operators.
+#pragma once
+
+#include <limits>
+#include <type_traits>
+
+#include "halogen/core/config.hpp"
+
+namespace halogen::detail {
+
+template <class... T>
+inline constexpr bool are_integers = (std::is_integral_v<T> && ...);
+
+template <class A, class B>
+HALOGEN_FUNCTION constexpr auto sum_of(A a, B b) {
+  if constexpr (are_integers<A, B>) {
+    using T = decltype(a + b);
+    using Bits = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<Bits>(a) + static_cast<Bits>(b));
+  } else {
+    return a + b;
+  }
+}
+template <class A, class B>
+HALOGEN_FUNCTION constexpr auto difference_of(A a, B b) {
+  if constexpr (are_integers<A, B>) {
+    using T = decltype(a - b);
+    using Bits = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<Bits>(a) - static_cast<Bits>(b));
+  } else {
+    return a - b;
+  }
+}
+template <class A, class B>
+HALOGEN_FUNCTION constexpr auto product_of(A a, B b) {
+  if constexpr (are_integers<A, B>) {
+    using T = decltype(a * b);
+    using Bits = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<Bits>(a) * static_cast<Bits>(b));
+  } else {
+    return a * b;
+  }
+}
+template <class A>
+HALOGEN_FUNCTION constexpr auto negative_of(A a) {
+  if constexpr (are_integers<A>)
+    return difference_of(decltype(-a)(0), a);
+  else
+    return -a;
+}
+template <class A, class B>
+HALOGEN_FUNCTION constexpr auto quotient_of(A a, B b) {
+  if constexpr (are_integers<A, B>) {
+    using T = decltype(a / b);
+    const T dividend = static_cast<T>(a), divisor = static_cast<T>(b);
+    if (divisor == 0) return T(0);
+    if constexpr (std::is_signed_v<T>)
+      if (divisor == -1) return static_cast<T>(negative_of(dividend));
+    return static_cast<T>(dividend / divisor);
+  } else {
+    return a / b;
+  }
+}
+/// The rest of quotient_of, with the dividend's sign.
+template <class T>
+HALOGEN_FUNCTION constexpr T rest_of(T dividend, T divisor) {
+  static_assert(are_integers<T>);
+  if (divisor == 0) return 0;
+  if constexpr (std::is_signed_v<T>)
+    if (divisor == -1) return 0;
+  return static_cast<T>(dividend % divisor);
+}
+
+/// The value as a To.
+template <class To, class From>
+HALOGEN_FUNCTION constexpr To converted(From value) {
+  if constexpr (std::is_integral_v<To> && !std::is_same_v<To, bool> && std::is_floating_point_v<From>) {
+    // A power of 2, so exact: the first value beyond the largest integer. Its negative is the smallest, or beyond 0.
+    constexpr From beyond = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * 2;
+    constexpr From least = std::is_signed_v<To> ? -beyond : From(0);
+    if (value >= beyond) return std::numeric_limits<To>::max();
+    if (value <= least) return std::numeric_limits<To>::min();
+    return value == value ? static_cast<To>(value) : To(0);
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+}  // namespace halogen::detail
