@@ -290,6 +290,21 @@ TEST_CASE("dropout: shares are 0 or divided by what is kept, alike on every mesh
   }
 }
 
+TEST_CASE("a bias with static extents is the same bias, values and gradients") {
+  everywhere<Line>([&](const auto& mesh, int way) {
+    using Field = Rows<double, Line, hg::Shard<2>>;
+    using Whole = Rows<double, Line, hg::Replicate>;
+    using OfHeads = hg::Sharded<hg::Tensor<double, hg::dyn, 3, 1, hg::dyn>, Line, hg::Replicate>;
+    const auto q = field<Field>(mesh, rows(2, 3, 10, 4, 1), way), k = field<Field>(mesh, rows(2, 3, 10, 4, 2), way);
+    const auto numbers = rows(2, 3, 1, 10, 5);
+    const auto attention = [&](auto bias) { return hg::sum(hg::scaled_dot_product_attention(q, k, k, bias) * q); };
+    const auto [value, slope] = hg::value_and_grad(attention)(field<Whole>(mesh, numbers));
+    const auto [same, of_static] = hg::value_and_grad(attention)(field<OfHeads>(mesh, numbers));
+    CHECK(value == same);
+    CHECK(hg::full_tensor(slope) == hg::full_tensor(of_static));
+  });
+}
+
 TEST_CASE("a bias that does not fit is refused alike on all ranks") {
   everywhere<Line>([&](const auto& mesh, int) {
     using Field = Rows<double, Line, hg::Shard<2>>;

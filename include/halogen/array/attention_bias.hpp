@@ -7,6 +7,7 @@
 #include <string>
 #include <tuple>
 
+#include "halogen/array/attention_operands.hpp"
 #include "halogen/array/head_rows.hpp"
 #include "halogen/array/moved.hpp"
 #include "halogen/array/stored.hpp"
@@ -97,8 +98,8 @@ void check_bias(const Bias& bias, const Query& query, const Key& key, bool is_ta
     if (bias.cut(d).parts() > 1 && bias.cut(d) != query.cut(d))
       throw CollectiveError("attention: the bias and the query are cut differently in dimension " + std::to_string(d) +
                             " of " + std::to_string(query.extent(d)) +
-                            " points: give them the same cuts, or the bias "
-                            "Replicate where it has 1 point");
+                            " points: give them the same cuts, by cut_as(one, the other) "
+                            "where their extents are equal, or the bias Replicate where it has 1 point");
   }
   if (!is_table && bias.extent(3) != key.extent(2)) wrong(3, key.extent(2));
 }
@@ -157,8 +158,10 @@ struct attention_bias_field {
 };
 template <class T, std::size_t I, class... Bias>
   requires(I < sizeof...(Bias))
-struct attention_bias_field<T, I, Bias...>
-    : field_of<T, typename std::tuple_element_t<I, std::tuple<Bias...>>::placed> {};
+struct attention_bias_field<T, I, Bias...> {
+  using Part = std::tuple_element_t<I, std::tuple<Bias...>>;
+  using type = decltype(operand_field<T, typename Part::placed>(std::declval<const Part&>()));
+};
 
 template <class Where, class Mask>
 using WhyNoMask = decltype(bias_misfit<Where, Mask>());
