@@ -83,11 +83,11 @@ HALOGEN_FUNCTION constexpr T rest_of(T dividend, T divisor) {
 template <class To, class From>
 HALOGEN_FUNCTION constexpr To converted(From value) {
   if constexpr (std::is_integral_v<To> && !std::is_same_v<To, bool> && std::is_floating_point_v<From>) {
-    // A power of 2, so exact: the first value beyond the largest integer. Its negative is the smallest, or beyond 0.
-    constexpr From beyond = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * 2;
-    constexpr From least = std::is_signed_v<To> ? -beyond : From(0);
-    if (value >= beyond) return std::numeric_limits<To>::max();
-    if (value <= least) return std::numeric_limits<To>::min();
+    constexpr To largest = std::numeric_limits<To>::max(), smallest = std::numeric_limits<To>::min();
+    // A power of 2, so exact: the first value beyond the largest integer. Its negative is the smallest.
+    constexpr From beyond = static_cast<From>(largest / 2 + 1) * 2;
+    if (value >= beyond) return largest;
+    if (value <= static_cast<From>(smallest)) return smallest;
     return value == value ? static_cast<To>(value) : To(0);
   } else {
     return static_cast<To>(value);
