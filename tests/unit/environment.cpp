@@ -16,6 +16,7 @@
 #include <iostream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "halogen/comm/device_mesh.hpp"
 #include "support/processes.hpp"
@@ -139,6 +140,22 @@ TEST_CASE("child waits for a message of rank 1" * doctest::skip()) {
       env.is_root() ? env.world().prepare(receives, {}, "halo of u") : env.world().prepare({}, sends, "halo of u");
   exchange.start();
   exchange.wait();
+}
+TEST_CASE("child goes round a ring for a minute" * doctest::skip()) {  // tests/faults/two_hosts_test.py
+  hg::Environment env;
+  const int size = env.world().size(), rank = env.world().rank();
+  std::vector<double> here(1000), there(1000);
+  const hg::Transfer receives[] = {{(rank + size - 1) % size, here.data(), 8000}};
+  const hg::Transfer sends[] = {{(rank + 1) % size, there.data(), 8000}};
+  hg::Exchange ring = env.world().prepare(receives, sends, "ring");
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  if (env.is_root()) std::cout << "the ring begins" << std::endl;
+  for (int goes_on = 1; goes_on == 1;) {
+    ring.start();
+    ring.wait();
+    goes_on = std::chrono::steady_clock::now() < end ? 1 : 0;
+    env.world().all_reduce(&goes_on, 1, hg::ReduceOp::min);
+  }
 }
 #ifdef HALOGEN_WITH_MPI
 /// The ranks of MPI_COMM_WORLD but the first, which serves them, in reverse order.
