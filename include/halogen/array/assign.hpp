@@ -6,6 +6,7 @@
 
 #include "halogen/array/row_space.hpp"
 #include "halogen/array/stage.hpp"
+#include "halogen/core/integers.hpp"
 
 namespace halogen {
 namespace detail {
@@ -23,7 +24,7 @@ struct AssignRows {
       const auto row = expression.template row<decltype(checked)::value, Rank - 1>(at);
       T* out = line_of<Rank - 1>(target, at);
       HALOGEN_INDEPENDENT
-      for (index_t x = begin; x < end; ++x) out[x] = static_cast<T>(row(x));
+      for (index_t x = begin; x < end; ++x) out[x] = converted<T>(row(x));
     });
   }
   index_t all_points() const { return space.rows() * space.size[Rank - 1]; }
@@ -34,13 +35,13 @@ struct AssignRows {
       if (a < b) {
         const auto row = expression.template row<false, Rank - 1>(at);
         HALOGEN_INDEPENDENT
-        for (index_t x = a; x < b; ++x) out[x] = static_cast<T>(row(x));
+        for (index_t x = a; x < b; ++x) out[x] = converted<T>(row(x));
       }
       if (begin == a && b == end) return;
       const auto row = expression.template row<true, Rank - 1>(at);
       for (; begin < end; begin = b, a = end, b = end) {
         HALOGEN_INDEPENDENT
-        for (index_t x = begin; x < a; ++x) out[x] = static_cast<T>(row(x));
+        for (index_t x = begin; x < a; ++x) out[x] = converted<T>(row(x));
       }
     });
   }
@@ -244,6 +245,21 @@ template <class Field, Operand E,
   requires(detail::AssignableTo<Field, expression_of<E>> &&
            detail::narrows<typename Field::value_type, expression_of<E>>)
 void assign(Field& field, const E& e) = delete;  // write assign(field, cast<To>(e))
+template <class Field, Operand E, class Why = detail::WhyNotJoined<Field, expression_of<E>>>
+  requires(is_sharded<Field> && !detail::AssignableTo<Field, expression_of<E>>)
+void assign(Field& field, const E& e) = delete;
+template <class Field, Operand E, class Why = why::field_is_const>
+  requires(is_sharded<std::remove_const_t<Field>> && std::is_const_v<Field>)
+void assign(Field& field, const E& e) = delete;
+#define HALOGEN_NO_CONST(operation)                                            \
+  template <class Field, Operand E, class Why = why::field_is_const>           \
+    requires(is_sharded<std::remove_const_t<Field>> && std::is_const_v<Field>) \
+  Field& operation(Field& field, const E& e) = delete;
+HALOGEN_NO_CONST(operator+=)
+HALOGEN_NO_CONST(operator-=)
+HALOGEN_NO_CONST(operator*=)
+HALOGEN_NO_CONST(operator/=)
+#undef HALOGEN_NO_CONST
 template <class Field, Operand E>
   requires is_sharded<Field>
 Field& operator+=(Field& field, const E& e) {

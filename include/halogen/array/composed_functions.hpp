@@ -153,6 +153,9 @@ template <class A, class B>
 auto logaddexp(const A& u, const B& v) {
   return halogen::apply(detail::types::LogAddExp{}, u, v);
 }
+template <class A, class B, class Why = detail::WhyNotCombined<A, B>>
+  requires detail::Uncombinable<A, B>
+void logaddexp(const A& u, const B& v) = delete;
 /// log(1 + exp(u)) without overflow and for all u: PyTorch returns u itself beyond 20.
 template <FieldOperand A>
 auto softplus(const A& u) {
@@ -185,6 +188,9 @@ template <class A, class B>
 auto isclose(const A& u, const B& v, double relative = 1e-5, double absolute = 1e-8, bool equal_nan = false) {
   return halogen::apply(detail::types::IsClose{relative, absolute, equal_nan}, u, v);
 }
+template <class A, class B, class Why = detail::WhyNotCombined<A, B>>
+  requires detail::Uncombinable<A, B>
+void isclose(const A& u, const B& v, double relative = 1e-5, double absolute = 1e-8, bool equal_nan = false) = delete;
 
 /// A number at every point of u's grid, in u's value type, whatever u holds: torch.full_like.
 template <FieldOperand A>

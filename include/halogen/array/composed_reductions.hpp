@@ -50,6 +50,9 @@ template <class A, class B>
 auto allclose(const A& u, const B& v, double relative = 1e-5, double absolute = 1e-8, bool equal_nan = false) {
   return min(cast<int>(isclose(u, v, relative, absolute, equal_nan))) == 1;
 }
+template <class A, class B, class Why = detail::WhyNotCombined<A, B>>
+  requires detail::Uncombinable<A, B>
+void allclose(const A& u, const B& v, double relative = 1e-5, double absolute = 1e-8, bool equal_nan = false) = delete;
 
 /// softmax of -x, for integers in double.
 template <int First, int... Dims, FieldOperand X>

@@ -322,6 +322,26 @@ HALOGEN_NO_PARTIAL(operator-)
 HALOGEN_NO_PARTIAL(operator*)
 HALOGEN_NO_PARTIAL(operator/)
 HALOGEN_NO_PARTIAL(matmul)
+HALOGEN_NO_PARTIAL(maximum)
+HALOGEN_NO_PARTIAL(minimum)
+HALOGEN_NO_PARTIAL(pow)
+HALOGEN_NO_PARTIAL(dot)
+#undef HALOGEN_NO_PARTIAL
+#define HALOGEN_NO_PARTIAL(function)                                                    \
+  template <class X, class Why = why::input_is_partial<detail::partial_dimension<X>()>> \
+    requires(detail::partial_dimension<X>() >= 0)                                       \
+  void function(const X& x) = delete;
+HALOGEN_NO_PARTIAL(operator-)
+HALOGEN_NO_PARTIAL(square)
+HALOGEN_NO_PARTIAL(exp)
+HALOGEN_NO_PARTIAL(relu)
+HALOGEN_NO_PARTIAL(sigmoid)
+HALOGEN_NO_PARTIAL(tanh)
+HALOGEN_NO_PARTIAL(abs)
+HALOGEN_NO_PARTIAL(sqrt)
+HALOGEN_NO_PARTIAL(sum)
+HALOGEN_NO_PARTIAL(mean)
+HALOGEN_NO_PARTIAL(norm)
 #undef HALOGEN_NO_PARTIAL
 
 }  // namespace halogen

@@ -216,10 +216,13 @@ using WhyNotJoined = decltype(why_not_joined<placed_at<A>, placed_at<B>>());
 /// The same for operands that are broadcast.
 template <class... X>
 using combined = typename join<typename broadcast_of<common_single<X...>, X>::placed...>::type;
+/// One word, not a chain of concepts, each of whose links compilers would explain.
 template <class... X>
-concept Combinable = (Operand<X> && ...) && any_field<X...> && !std::is_same_v<combined<X...>, Conflict>;
+inline constexpr bool are_operands = (Operand<X> && ...);
 template <class... X>
-concept Uncombinable = (Operand<X> && ...) && any_field<X...> && std::is_same_v<combined<X...>, Conflict>;
+concept Combinable = are_operands<X...> && any_field<X...> && !std::is_same_v<combined<X...>, Conflict>;
+template <class... X>
+concept Uncombinable = are_operands<X...> && any_field<X...> && std::is_same_v<combined<X...>, Conflict>;
 template <class A, class B, class, class>
 struct why_not_combined {
   using type = decltype(why_not_joined<typename broadcast_of<common_single<A, B>, A>::placed,

@@ -144,6 +144,9 @@ struct variable_has_no_gradient {};
 template <class From, class To>
 struct values_are_narrowed {};
 
+/// assign, +=, -=, *= and /= write the points of a field, which is const here. Fix: a field that is not.
+struct field_is_const {};
+
 /// Odd is a boundary of expressions, not of layers. Fix: Zero, ConstantEdge, Periodic, Reflect or ReplicateEdge; or the
 /// stencil as an expression, with_boundary<Odd, ...>(u).
 template <class... Edges>
@@ -159,7 +162,7 @@ template <int Distances, int Rank>
 struct footprint_differs_in_rank {};
 
 /// A function that takes a field is given an expression, which holds no values. Fix: assign it first, Field v = u + 1,
-/// and give v.
+/// and give v; or cut_as(u + 1, like) for redistribute_to.
 struct expression_is_no_field {};
 
 /// A field keeps its dimensions and value type when it is redistributed, and summands are Partial<Sum> of float,
