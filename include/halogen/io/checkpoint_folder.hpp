@@ -145,53 +145,60 @@ inline std::string manifest_text(const CheckpointManifest& manifest, const std::
   return json_text({{"crc32", crc32_of(text.data(), text.size())}, {"contents", std::move(contents)}}, 1) + "\n";
 }
 
+inline constexpr index_t most_values = INT64_MAX / 16;  ///< of a tensor that a manifest may name
+
+inline void check_manifest(bool is_sound, const char* what) {
+  if (!is_sound) throw std::runtime_error(what);
+}
+
+/// Adds a share that a manifest names, and where its pieces lie. width: bytes of a value.
+inline void add_share(CheckpointManifest& manifest, const CheckpointJson& entry, std::uint64_t width) {
+  const CheckpointShare share{entry.at("file"), whole_number<std::uint64_t>(entry.at("bytes")),
+                              whole_number<std::uint64_t>(entry.at("crc32"))};
+  check_manifest(!share.file.empty() && share.file.find('/') == std::string::npos && share.file[0] != '.',
+                 "a share's name leads out of the folder");
+  for (const CheckpointJson& piece : entry.at("pieces")) {
+    const CheckpointPlace place{piece.at(0), whole_number<index_t>(piece.at(1)), whole_number<index_t>(piece.at(2)),
+                                manifest.shares.size(), whole_number<std::uint64_t>(piece.at(3))};
+    check_manifest(place.begin >= 0 && place.begin <= place.end && place.end <= most_values &&
+                       place.at <= share.bytes &&
+                       static_cast<std::uint64_t>(place.end - place.begin) <= (share.bytes - place.at) / width,
+                   "a piece does not lie in its share");
+    manifest.places.push_back(place);
+  }
+  manifest.shares.push_back(share);
+}
+
 /// Reads what manifest_text wrote; std::runtime_error for everything else. Nothing is allocated that the text is not
 /// long enough for.
 inline CheckpointManifest parse_manifest(const std::string& text) try {
-  const auto sound = [](bool is_sound, const std::string& what) {
-    if (!is_sound) throw std::runtime_error(what);
-  };
   const CheckpointJson all = parse_json(text);
   const CheckpointJson& contents = all.at("contents");
   const std::string summed = json_text(contents);
-  sound(whole_number<std::uint64_t>(all.at("crc32")) == crc32_of(summed.data(), summed.size()),
-        "its checksum is another: it has been changed");
-  sound(contents.at("halogen_checkpoint") == 1, "it is of another version of Halogen: load it with that one");
+  check_manifest(whole_number<std::uint64_t>(all.at("crc32")) == crc32_of(summed.data(), summed.size()),
+                 "its checksum is another: it has been changed");
+  check_manifest(contents.at("halogen_checkpoint") == 1, "it is of another version of Halogen: load it with that one");
   CheckpointManifest manifest;
   manifest.step = whole_number<std::int64_t>(contents.at("step"));
   manifest.dtype = contents.at("dtype");
   manifest.more = contents.at("more");
   if (contents.contains("schedule")) manifest.schedule = contents["schedule"];
   const std::uint64_t width = dtype_bytes(manifest.dtype);
-  sound(manifest.step >= 0 && width > 0, "its step or dtype is none");
-  constexpr index_t most = INT64_MAX / 16;
+  check_manifest(manifest.step >= 0 && width > 0, "its step or dtype is none");
   if (contents.contains("tensors"))
     for (const CheckpointJson& entry : contents["tensors"]) {
       CheckpointTensor tensor{entry.at("name"), whole_numbers<std::int64_t>(entry.at("shape")),
                               whole_number<index_t>(entry.at("offset")), 1};
       for (const std::int64_t extent : tensor.shape) {
-        sound(extent >= 0 && (extent == 0 || tensor.count <= most / extent), "a tensor has no possible shape");
+        check_manifest(extent >= 0 && (extent == 0 || tensor.count <= most_values / extent),
+                       "a tensor has no possible shape");
         tensor.count *= extent;
       }
-      sound(tensor.offset >= 0 && tensor.offset <= most, "a tensor has no possible offset");
+      check_manifest(tensor.offset >= 0 && tensor.offset <= most_values, "a tensor has no possible offset");
       manifest.tensors.push_back(std::move(tensor));
     }
   if (contents.contains("shares"))
-    for (const CheckpointJson& entry : contents["shares"]) {
-      const CheckpointShare share{entry.at("file"), whole_number<std::uint64_t>(entry.at("bytes")),
-                                  whole_number<std::uint64_t>(entry.at("crc32"))};
-      sound(!share.file.empty() && share.file.find('/') == std::string::npos && share.file[0] != '.',
-            "a share's name leads out of the folder");
-      for (const CheckpointJson& piece : entry.at("pieces")) {
-        const CheckpointPlace place{piece.at(0), whole_number<index_t>(piece.at(1)), whole_number<index_t>(piece.at(2)),
-                                    manifest.shares.size(), whole_number<std::uint64_t>(piece.at(3))};
-        sound(place.begin >= 0 && place.begin <= place.end && place.end <= most && place.at <= share.bytes &&
-                  static_cast<std::uint64_t>(place.end - place.begin) <= (share.bytes - place.at) / width,
-              "a piece does not lie in its share");
-        manifest.places.push_back(place);
-      }
-      manifest.shares.push_back(share);
-    }
+    for (const CheckpointJson& entry : contents["shares"]) add_share(manifest, entry, width);
   return manifest;
 } catch (const nlohmann::json::exception&) {
   throw std::runtime_error("it is no manifest of a checkpoint");
