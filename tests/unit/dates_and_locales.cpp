@@ -1,5 +1,6 @@
 // The time axis: each step is found again by its date, whatever the origin and the unit. Dates and pictures are read
 // and written by the same rules where the locale has a decimal comma.
+#include <halogen/comm/start.hpp>
 #include <halogen/io/fit.hpp>
 #include <halogen/io/time_axis.hpp>
 
