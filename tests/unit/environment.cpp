@@ -10,6 +10,7 @@
 
 #include <array>
 #include <chrono>
+#include <clocale>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -38,7 +39,7 @@ Ended children(int ranks, const std::string& name, const std::string& before = "
   return child(name, "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 " +
                          std::string("OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none ") +
                          "OMPI_MCA_mpi_yield_when_idle=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe " +
-                         before + " mpirun -n " + std::to_string(ranks));
+                         before + " timeout 60 mpirun -n " + std::to_string(ranks));  // Open MPI's may hang at its end
 }
 
 bool mpi_can_run() {
@@ -268,6 +269,24 @@ TEST_CASE("HALOGEN_TRANSPORT that is no transport, or self where the program has
   const Ended alone = children(1, "starts MPI itself", own + "HALOGEN_TRANSPORT=self");
   CHECK(alone.status == 0);
   CHECK(count(alone.output, "halogen: transport=self ranks=1 ") == 1);
+}
+
+TEST_CASE("numbers in variables have a decimal point, whatever the locale says") {
+  const std::string before = std::setlocale(LC_NUMERIC, nullptr);
+  for (const char* name : {"C", "de_DE.UTF-8", "fr_FR.UTF-8"}) {  // those that this system has
+    std::setlocale(LC_NUMERIC, name);
+    setenv("HALOGEN_A_NUMBER", "0.25", 1);
+    CHECK(hg::detail::number_of("HALOGEN_A_NUMBER", 0, 0, 1) == 0.25);
+    CHECK(hg::detail::seconds_text(std::chrono::milliseconds(2500)) == "2.5 s");
+    for (const char* wrong : {"0,25", "", " 0.25", "0.25s", "nan", "2", "-1"}) {
+      setenv("HALOGEN_A_NUMBER", wrong, 1);
+      CHECK_THROWS_WITH_AS(hg::detail::number_of("HALOGEN_A_NUMBER", 0, 0.5, 1.5),
+                           (std::string("HALOGEN_A_NUMBER=") + wrong + " is no number from 0.5 to 1.5").c_str(),
+                           hg::CollectiveError);
+    }
+  }
+  unsetenv("HALOGEN_A_NUMBER");
+  std::setlocale(LC_NUMERIC, before.c_str());
 }
 
 TEST_CASE("starting says nothing else and leaves no variables behind") {
