@@ -202,7 +202,7 @@ ChosenTensors chosen_tensors(const std::vector<NamedTensor>& in_file, const std:
   for (std::size_t i = 0; i < names.size(); ++i) {
     const std::string name = choice.name_in_source ? choice.name_in_source(names[i]) : names[i];
     const auto found = std::ranges::find(in_file, name, &NamedTensor::name);
-    const bool fits = found != in_file.end() && found->shape == now[i].shape && widened<T>(*found);
+    const bool fits = found != in_file.end() && same_but_for_ones(found->shape, now[i].shape) && widened<T>(*found);
     const bool is_taken = chosen[i] != 0 && (fits || !choice.fitting);
     all.names.push_back(is_taken ? name : now[i].name);
     if (is_taken) all.taken.push_back(names[i]);
