@@ -103,7 +103,7 @@ constexpr int deepest_among(TypeList<E...>) {
 }
 template <class E>
 constexpr int find_nested_parts() {
-  if constexpr (is_repeated_part<E>)
+  if constexpr (is_repeated_part<E>())
     return 1 + nested_parts<typename E::part_type>;
   else if constexpr (is_transparent<E>)
     return deepest_among(operands_of<E>{});
@@ -211,7 +211,7 @@ template <class E>
 auto without_repeated(const E& e) {
   if constexpr (!has_repeated<E>)
     return e;
-  else if constexpr (requires { requires is_repeated_part<std::decay_t<decltype(e.inner)>>; })  // Bounded
+  else if constexpr (any_repeated_part(operands_of<E>{}))  // a Bounded node of such a part
     return without_repeated(part_of(e.inner));
   else
     return e.operands([&](const auto&... a) { return e.with_operands(without_repeated(a)...); });

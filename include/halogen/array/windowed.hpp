@@ -153,15 +153,19 @@ template <class E>
 inline constexpr bool has_repeated = find_repeated<E>();
 /// A node that the library itself has stored.
 template <class E>
-inline constexpr bool is_repeated_part = [] {
+constexpr bool is_repeated_part() {
   if constexpr (requires { E::is_repeated_part; })
     return E::is_repeated_part;
   else
     return false;
-}();
+}
 template <class... E>
-constexpr bool any_repeated(TypeList<E...>) {
-  return ((is_repeated_part<E> || has_repeated<E>) || ...);
+constexpr bool any_repeated_part(TypeList<E...>) {
+  return (is_repeated_part<E>() || ...);
+}
+template <class... E>
+constexpr bool any_repeated(TypeList<E...> operands) {
+  return any_repeated_part(operands) || (has_repeated<E> || ...);
 }
 template <class E>
 constexpr bool find_repeated() {
