@@ -188,6 +188,51 @@ TEST_CASE("gradients of products, whatever is cut") {
   });
 }
 
+TEST_CASE("a cotangent of 0 adds nothing to the gradient of a product, though the other operand be NaN or infinite") {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+  const auto spoilt = [](Array<double, 2> of, int dimension, index_t from, double number) {
+    for_each_index(of.extents, [&](auto i) {
+      if (i[dimension] >= from) of.values[static_cast<std::size_t>(i[0] * of.extents[1] + i[1])] = number;
+    });
+    return of;
+  };
+  // c = a b counts in its first rows and columns, whose values do not depend on the spoilt ones.
+  const auto check = [&]<class A, class B>(const A&, const B&, const auto& mesh, int way, Index<3> size, auto product) {
+    const auto a = numbers<double>(Index<2>{size[0], size[1]}, 356),
+               b = numbers<double>(Index<2>{size[1], size[2]}, 357);
+    const index_t rows = size[0] - 1, columns = std::max<index_t>(1, size[2] - 1);
+    const auto gradients = [&](double number) {
+      auto derive = hg::value_and_grad([&](auto x, auto y) {
+        const auto c = product(x, y);
+        return hg::sum(hg::where(hg::global_index<0>(c) < rows && hg::global_index<1>(c) < columns, c * c, 0.0));
+      });
+      const auto [value, of_a, of_b] =
+          derive(field<A>(mesh, spoilt(a, 0, rows, number), way), field<B>(mesh, spoilt(b, 1, columns, number), way));
+      auto all = hg::full_tensor(of_a);
+      for (const double g : hg::full_tensor(of_b)) all.push_back(g);
+      all.push_back(value);
+      return all;
+    };
+    CAPTURE(size[0]);
+    const auto expected = gradients(0.5);
+    for (const double number : {nan, infinity}) {
+      const auto found = gradients(number);
+      std::size_t far = 0;
+      for (std::size_t i = 0; i < found.size(); ++i)
+        far += !(std::abs(found[i] - expected[i]) < exact * static_cast<double>(size[1]));
+      CHECK(far == 0);
+    }
+  };
+  const auto matmul = [](auto x, auto y) { return hg::matmul(x, y); };
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    for (const Index<3> size : {Index<3>{7, 5, 6}, Index<3>{100, 70, 66}, Index<3>{9, 8, 1}, Index<3>{3, 1, 4}})
+      check(Whole<double>(), Whole<double>(), mesh, way, size, matmul);
+    check(Matrix<double, Shard<0>, Replicate>(), Matrix<double, Replicate, Shard<1>>(), mesh, way, {9, 5, 8}, matmul);
+    check(Matrix<double, Replicate, Shard<1>>(), Matrix<double, Replicate, Shard<0>>(), mesh, way, {9, 8, 7},
+          [](auto x, auto y) { return hg::redistribute<Whole<double>>(hg::matmul(x, y)); });
+  });
+}
+
 TEST_CASE("what only the run knows of a product is refused in a sentence") {
   const auto a = numbers<double>(Index<2>{4, 6}, 354), b = numbers<double>(Index<2>{5, 3}, 355);
   everywhere<Grid>([&](const auto& mesh, int way) {

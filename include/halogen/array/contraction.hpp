@@ -105,9 +105,9 @@ void check_contraction(const ContractionSpec& spec, const A& a, const B& b) {
   }
 }
 
-/// The product of two fields with their placements.
+/// The product of two fields with their placements. Where one of them is a cotangent that is 0, it adds nothing.
 template <class Spec, class A, class B>
-auto contracted(const A& a, const B& b) {
+auto contracted(const A& a, const B& b, kernels::Cotangent cotangent = kernels::Cotangent::none) {
   using T = typename A::value_type;
   using Result = contracted_field<Spec, T, typename FieldLeaf<A>::placed, typename FieldLeaf<B>::placed>;
   check_contraction(Spec::value, a, b);
@@ -130,7 +130,8 @@ auto contracted(const A& a, const B& b) {
       contraction_loops<0, samples>(Spec::value, from_a, from_b, to),
       contraction_loops<1, rows>(Spec::value, from_a, from_b, to),
       contraction_loops<2, columns>(Spec::value, from_a, from_b, to),
-      contraction_loops<3, summed>(Spec::value, from_a, from_b, to)};
+      contraction_loops<3, summed>(Spec::value, from_a, from_b, to),
+      cotangent};
   const execution_space space;
   launch_range(space, "halogen::product", kernel.items(), kernel);
   space.fence("halogen::product");

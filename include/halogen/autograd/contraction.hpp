@@ -1,6 +1,6 @@
 // The gradient of matmul and einsum: two products of the cotangent, each with the other operand. Where the result was
 // summed over ranks the cotangent is made whole first; where an operand is whole and the cotangent cut, the operand's
-// gradient is summed over ranks.
+// gradient is summed over ranks. A cotangent of 0 adds nothing, even if it is multiplied by a NaN.
 #pragma once
 
 #include "halogen/array/contraction.hpp"
@@ -53,9 +53,10 @@ void pull(const Contraction<Spec, Target, A, B>& node, const C& cotangent, All& 
   const auto b = product_operand<T>(std::get<1>(node.parts));
   const auto owed = cotangent_beside<Spec>(cotangent, a, b);
   if constexpr (has_variable<A>)
-    pull_operand(std::get<0>(node.parts), contracted<FirstGradientOf<Spec>>(owed, b), gradients);
+    pull_operand(std::get<0>(node.parts), contracted<FirstGradientOf<Spec>>(owed, b, kernels::Cotangent::a), gradients);
   if constexpr (has_variable<B>)
-    pull_operand(std::get<1>(node.parts), contracted<SecondGradientOf<Spec>>(a, owed), gradients);
+    pull_operand(std::get<1>(node.parts), contracted<SecondGradientOf<Spec>>(a, owed, kernels::Cotangent::b),
+                 gradients);
 }
 
 }  // namespace halogen::detail

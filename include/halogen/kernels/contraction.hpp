@@ -1,9 +1,13 @@
 // Products of two strided tensors, summed over the indices that the result does not have: matrix products and what
 // einsum computes. Accumulation: `=`. Each result is one sum in the value type, in the order of the summed indices, in
-// any tile. So the bits depend on where a tensor is cut only if a summed index is cut.
+// any tile. So the bits depend on where a tensor is cut only if a summed index is cut. In a gradient one operand is a
+// cotangent. Where it is 0 it adds nothing, even if the other operand is infinite or NaN: on the host a tile whose
+// results are not all finite is summed again without such products.
 #pragma once
 
 #include <Kokkos_Core.hpp>
+
+#include <algorithm>
 
 #include "halogen/core/vector_bytes.hpp"
 #include "halogen/kernels/simd.hpp"
@@ -33,6 +37,9 @@ struct ContractionLoops {
   }
 };
 
+/// Which operand of a product is a cotangent.
+enum class Cotangent { none, a, b };
+
 /// On the host a work item is a tile of results. Its operands are copied side by side before they are multiplied. On a
 /// device a work item is one result.
 template <class T, bool OnHost, int Batch, int Rows, int Columns, int Summed>
@@ -44,6 +51,7 @@ struct Contraction {
   ContractionLoops<Rows> rows;        ///< of a and c
   ContractionLoops<Columns> columns;  ///< of b and c
   ContractionLoops<Summed> summed;    ///< of a and b
+  Cotangent cotangent = Cotangent::none;
 
   static constexpr index_t tile_rows = OnHost ? 96 : 1, tile_columns = OnHost ? 64 : 1;
   KOKKOS_FUNCTION index_t row_tiles() const { return ceil_div(rows.points(), tile_rows); }
@@ -64,32 +72,52 @@ struct Contraction {
   using V = Vector<T, vector_lanes>;
   static_assert(tile_rows == 1 || (tile_rows % block_rows == 0 && tile_columns % (2 * vector_lanes) == 0));
 
+  KOKKOS_FUNCTION bool counts(T p, T q) const {
+    return cotangent == Cotangent::none || (cotangent == Cotangent::a ? p : q) != T(0);
+  }
+
   KOKKOS_FUNCTION void one(index_t sample, index_t row, index_t column) const {
     const T* x = a + batch.offset(batch.a, sample) + rows.offset(rows.a, row);
     const T* y = b + batch.offset(batch.b, sample) + columns.offset(columns.b, column);
     T sum = 0;
-    for (index_t k = 0; k < summed.points(); ++k) sum += x[summed.offset(summed.a, k)] * y[summed.offset(summed.b, k)];
+    for (index_t k = 0; k < summed.points(); ++k) {
+      const T p = x[summed.offset(summed.a, k)], q = y[summed.offset(summed.b, k)];
+      if (counts(p, q)) sum += p * q;
+    }
     c[batch.offset(batch.c, sample) + rows.offset(rows.c, row) + columns.offset(columns.c, column)] = sum;
   }
 
   void run_on_host(index_t sample, index_t first_row, index_t first_column) const {
-    alignas(64) T x[depth * tile_rows], y[depth * tile_columns], result[tile_rows * tile_columns] = {};
+    alignas(64) T result[tile_rows * tile_columns] = {};
     const index_t height = rows.points() - first_row < tile_rows ? rows.points() - first_row : tile_rows;
     const index_t width =
         columns.points() - first_column < tile_columns ? columns.points() - first_column : tile_columns;
     index_t x_at[tile_rows], y_at[tile_columns];
     for (index_t i = 0; i < height; ++i) x_at[i] = rows.offset(rows.a, first_row + i);
     for (index_t j = 0; j < width; ++j) y_at[j] = columns.offset(columns.b, first_column + j);
-    const bool x_dense = follow_each_other(x_at, height), y_dense = follow_each_other(y_at, width);
     const T* from_a = a + batch.offset(batch.a, sample);
     const T* from_b = b + batch.offset(batch.b, sample);
-    if (width == 1 || (height == 1 && !y_dense)) {  // one operand is a vector: no copy would be used a second time
-      if (width == 1)
-        multiply_vector(from_a, x_at, summed.a, from_b + y_at[0], summed.b, height, result, tile_columns);
-      else
-        multiply_vector(from_b, y_at, summed.b, from_a + x_at[0], summed.a, width, result, 1);
-      return store_tile(sample, first_row, height, first_column, width, result);
+    // If one operand is a vector, no copy would be used a second time.
+    if (width == 1)
+      multiply_vector(from_a, x_at, summed.a, from_b + y_at[0], summed.b, height, result, tile_columns);
+    else if (height == 1 && !follow_each_other(y_at, width))
+      multiply_vector(from_b, y_at, summed.b, from_a + x_at[0], summed.a, width, result, 1);
+    else
+      multiply_tile(from_a, x_at, height, from_b, y_at, width, result);
+    if (cotangent != Cotangent::none && !all_finite(height, width, result))
+      multiply_counted(from_a, x_at, height, from_b, y_at, width, result);
+    T* to = c + batch.offset(batch.c, sample);
+    for (index_t i = 0; i < height; ++i) {
+      T* row = to + rows.offset(rows.c, first_row + i);
+      for (index_t j = 0; j < width; ++j)
+        row[columns.offset(columns.c, first_column + j)] = result[i * tile_columns + j];
     }
+  }
+
+  void multiply_tile(const T* from_a, const index_t* x_at, index_t height, const T* from_b, const index_t* y_at,
+                     index_t width, T* result) const {
+    alignas(64) T x[depth * tile_rows], y[depth * tile_columns];
+    const bool x_dense = follow_each_other(x_at, height), y_dense = follow_each_other(y_at, width);
     const index_t all = summed.points();
     for (index_t first = 0; first < all; first += depth) {
       const index_t count = all - first < depth ? all - first : depth;
@@ -101,16 +129,27 @@ struct Contraction {
         for (index_t j = 0; j < width; j += 2 * vector_lanes)
           multiply(count, x + i, y + j, result + i * tile_columns + j);
     }
-    store_tile(sample, first_row, height, first_column, width, result);
   }
 
-  void store_tile(index_t sample, index_t first_row, index_t height, index_t first_column, index_t width,
-                  const T* result) const {
-    T* to = c + batch.offset(batch.c, sample);
-    for (index_t i = 0; i < height; ++i) {
-      T* row = to + rows.offset(rows.c, first_row + i);
-      for (index_t j = 0; j < width; ++j)
-        row[columns.offset(columns.c, first_column + j)] = result[i * tile_columns + j];
+  static bool all_finite(index_t height, index_t width, const T* result) {
+    int others = 0;
+    for (index_t i = 0; i < height; ++i)
+      for (index_t j = 0; j < width; ++j) {
+        const T value = result[i * tile_columns + j];
+        others |= !(value - value == T(0));
+      }
+    return others == 0;
+  }
+
+  /// The same sums without products that do not count.
+  void multiply_counted(const T* from_a, const index_t* x_at, index_t height, const T* from_b, const index_t* y_at,
+                        index_t width, T* result) const {
+    std::fill_n(result, height * tile_columns, T(0));
+    for (index_t k = 0; k < summed.points(); ++k) {
+      const T *x = from_a + summed.offset(summed.a, k), *y = from_b + summed.offset(summed.b, k);
+      for (index_t i = 0; i < height; ++i)
+        for (index_t j = 0; j < width; ++j)
+          if (counts(x[x_at[i]], y[y_at[j]])) result[i * tile_columns + j] += x[x_at[i]] * y[y_at[j]];
     }
   }
 
