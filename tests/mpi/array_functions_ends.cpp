@@ -22,11 +22,14 @@ using Line = hg::Mesh<"line">;
 template <class T>
 using Points = hg::Sharded<hg::Tensor<T, hg::dyn>, Line, hg::Shard<0>>;
 
-template <class T>
-Points<T> points(const std::vector<T>& values) {
+const hg::DeviceMesh<Line>& line() {
   static_cast<void>(grid_world());
   static const auto mesh = hg::device_mesh<Line>(hg::Communicator(), {1});  // each rank alone
-  Points<T> field(mesh, {static_cast<index_t>(values.size())});
+  return mesh;
+}
+template <class T>
+Points<T> points(const std::vector<T>& values) {
+  Points<T> field(line(), {static_cast<index_t>(values.size())});
   field.copy_from_host(values);
   return field;
 }
@@ -362,6 +365,37 @@ TEST_CASE_TEMPLATE("integers: nothing traps; by 0 is 0, overflows wrap", T, std:
   check("prod", hg::prod(v) + u * T(0), [](Wide, Wide) { return Wide(0); });
   const auto total = hg::sum(hg::cast<std::int64_t>(u) * T(0) + std::numeric_limits<std::int64_t>::max()).item();
   CHECK(total == std::numeric_limits<std::int64_t>::max() - 8);  // 9 times, modulo 2^64
+}
+
+TEST_CASE("the larger and the smaller of a signed and an unsigned integer, and bounds of either sign") {
+  const auto check = [](const char* name, const auto& expression, const auto& expected) {
+    using R = typename std::decay_t<decltype(expression)>::value_type;
+    static_assert(std::is_same_v<std::vector<R>, std::decay_t<decltype(expected)>>);
+    CAPTURE(name);
+    const Points<R> field = expression;
+    CHECK(field.to_host() == expected);
+  };
+  const auto of = [&]<class U>(U most) {
+    using Values = std::vector<U>;
+    const auto u = points(Values{0, 3, most});
+    const auto s = points(std::vector<int>{-7, 5, std::numeric_limits<int>::min()});
+    check("clamp, below", hg::clamp(u, -1, 5), Values{0, 3, 5});
+    check("clamp, both below", hg::clamp(u, -3, -1), Values{0, 0, 0});
+    check("clamp by fields", hg::clamp(u, s, 4), Values{0, 4, 4});
+    check("clamp a signed one", hg::clamp(s, U(0), U(2)), Values{0, 2, 0});
+    check("clamp between both", hg::clamp(s, -8, U(2)), Values{0, 2, 0});
+    check("maximum", hg::maximum(u, s), Values{0, 5, most});
+    check("maximum, signed first", hg::maximum(s, u), Values{0, 5, most});
+    check("minimum", hg::minimum(u, s), Values{0, 3, 0});
+    check("minimum, signed first", hg::minimum(s, u), Values{0, 3, 0});
+    check("of their own", hg::maximum(u, U(4)), Values{4, 4, most});
+  };
+  of(4000000000u);
+  of(~std::uint64_t{0});
+  const auto bytes = points(std::vector<std::uint8_t>{0, 3, 255});
+  check("clamp bytes", hg::clamp(bytes, -1, 5), std::vector<int>{0, 3, 5});
+  check("clamp wide integers", hg::clamp(points(std::vector<std::int64_t>{-9, 5, 1}), 0u, 4u),
+        std::vector<std::int64_t>{0, 4, 1});
 }
 
 TEST_CASE_TEMPLATE("reals that are cast to integers stay in range", T, std::int8_t, std::uint8_t, int, unsigned,

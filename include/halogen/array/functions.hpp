@@ -242,9 +242,9 @@ HALOGEN_WITHOUT_GRADIENT(IsFinite, isfinite, Kokkos::isfinite(a))
 HALOGEN_WITHOUT_GRADIENT(Detach, detach, a)  // the value, without a gradient
 
 // A NaN counts as the larger and as the smaller; each of two equal operands gets half the gradient, as in PyTorch.
-HALOGEN_BINARY(Maximum, maximum, (a < b || b != b ? b : a), where(a < b, 0.0f, where(a == b, 0.5f, 1.0f)),
+HALOGEN_BINARY(Maximum, maximum, detail::larger_of(a, b), where(a < b, 0.0f, where(a == b, 0.5f, 1.0f)),
                where(b < a, 0.0f, where(a == b, 0.5f, 1.0f)))
-HALOGEN_BINARY(Minimum, minimum, (b < a || b != b ? b : a), where(b < a, 0.0f, where(a == b, 0.5f, 1.0f)),
+HALOGEN_BINARY(Minimum, minimum, detail::smaller_of(a, b), where(b < a, 0.0f, where(a == b, 0.5f, 1.0f)),
                where(a < b, 0.0f, where(a == b, 0.5f, 1.0f)))
 // u^0, and 0^v for v >= 0, are constant. They have derivative 0 although the formula says 0 * infinity.
 HALOGEN_BINARY(Power, pow, detail::power(a, b), where(b == 0.0f, 0.0f, b* pow(a, b - 1.0f)),

@@ -4,6 +4,8 @@
 //   a + b, a - b, a * b, -a    of integers wrap, as in NumPy and PyTorch: -(the smallest) is the smallest
 //   a / 0, a % 0               of integers are 0, as in NumPy
 //   smallest / -1, % -1        wrap: the smallest; 0
+//   maximum, minimum           of a signed and an unsigned integer: of their values; where the type is unsigned, a
+//                              negative minimum is 0, the nearest that is in range
 //   real to integer            cut towards 0; what is out of range becomes the nearest that is in range, NaN 0
 //
 // Types are those of C++'s operators.
@@ -77,6 +79,43 @@ HALOGEN_FUNCTION constexpr T rest_of(T dividend, T divisor) {
   if constexpr (std::is_signed_v<T>)
     if (divisor == -1) return 0;
   return static_cast<T>(dividend % divisor);
+}
+
+/// a < b of integers, by their values.
+template <class A, class B>
+HALOGEN_FUNCTION constexpr bool is_less(A a, B b) {
+  using T = std::common_type_t<A, B>;
+  if constexpr (std::is_unsigned_v<T> && std::is_signed_v<A>)
+    if (a < 0) return true;
+  if constexpr (std::is_unsigned_v<T> && std::is_signed_v<B>)
+    if (b < 0) return false;
+  return static_cast<T>(a) < static_cast<T>(b);
+}
+/// An integer as a T, or the nearest number that a T holds if it is negative and T is unsigned.
+template <class T, class A>
+HALOGEN_FUNCTION constexpr T not_below_range(A a) {
+  if constexpr (std::is_unsigned_v<T> && std::is_signed_v<A>)
+    if (a < 0) return 0;
+  return static_cast<T>(a);
+}
+/// A NaN counts as the larger and as the smaller.
+template <class A, class B>
+HALOGEN_FUNCTION constexpr auto larger_of(A a, B b) {
+  if constexpr (are_integers<A, B>) {
+    using T = std::common_type_t<A, B>;
+    return is_less(a, b) ? not_below_range<T>(b) : not_below_range<T>(a);
+  } else {
+    return a < b || b != b ? b : a;
+  }
+}
+template <class A, class B>
+HALOGEN_FUNCTION constexpr auto smaller_of(A a, B b) {
+  if constexpr (are_integers<A, B>) {
+    using T = std::common_type_t<A, B>;
+    return is_less(b, a) ? not_below_range<T>(b) : not_below_range<T>(a);
+  } else {
+    return b < a || b != b ? b : a;
+  }
 }
 
 /// The value as a To.
