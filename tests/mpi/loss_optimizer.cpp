@@ -7,6 +7,7 @@
 #include <halogen/train/evaluate_loss.hpp>
 #include <limits>
 
+#include "support/alone.hpp"
 #include "support/network.hpp"
 #include "support/reference.hpp"
 
@@ -318,6 +319,16 @@ TEST_CASE("losses lose no digits at their ends, in float") {
   const float even[] = {0.5f, 0, 0.5f};
   near(of_distribution.point(3, shut, even, 1.0f, to_three), std::log(2.0));
   CHECK(std::isnan(hg::kernels::KullbackLeibler::value(0.0f, nan)));  // PyTorch's xlogy too
+}
+
+TEST_CASE("the soft Dice loss loses no digits in float") {
+  const auto mesh = support::alone<support::Mesh>();
+  using Image = support::FieldOn<support::Mesh, float, 1>;
+  const auto of = [&](float number) {
+    return hg::distribute_tensor<Image>(mesh, {1, 1, 3, 5}, std::vector<float>(15, number));
+  };
+  const double found = hg::dice(of(1 - 0x1p-24f), of(1), {.smooth = 0}).item();  // (1 - p) / (1 + p)
+  CHECK(found == doctest::Approx(0x1p-24 / (2 - 0x1p-24)).epsilon(1e-6));
 }
 
 TEST_CASE("the soft Dice loss: values, gradients and training by MONAI's formula, with each reduction and weights") {

@@ -114,8 +114,10 @@ template <class P, class Y, class W>
 auto dice_each(const P& p, const Y& y, const W& weighted, double smooth) {
   static_assert(placed_at<P>::rank > 2, "dice compares fields (N, C, points)");
   return [&]<int... D>(std::integer_sequence<int, D...>) {
-    const auto total = [&](const auto& e) { return sum<2 + D...>(weighted(wide(e))); };
-    return 1.0 - (2.0 * total(wide(p) * wide(y)) + smooth) / (total(p) + total(y) + smooth);
+    const auto total = [&](const auto& e) { return sum<2 + D...>(weighted(e)); };
+    const auto a = widened(p);
+    const auto b = widened(y);
+    return in_type_of<P>(1.0 - (2.0 * total(a * b) + smooth) / (total(a) + total(b) + smooth));
   }(std::make_integer_sequence<int, placed_at<P>::rank - 2>{});
 }
 }  // namespace detail
@@ -123,6 +125,7 @@ auto dice_each(const P& p, const Y& y, const W& weighted, double smooth) {
 /// The soft Dice loss of segments (Milletari et al. 2016), as MONAI's. For each sample and channel, (N, C), it is 1 -
 /// (2 sum(p y) + smooth) / (sum(p) + sum(y) + smooth). The sums go over the points. With a field of weights, (N, 1,
 /// points), each point is multiplied by its weight; points of weight 0 may be NaN. p: probabilities, y: 0 or 1.
+/// Computed in double and rounded once to the type of p.
 template <FieldOperand P, FieldOperand Y>
 auto dice_each(const P& p, const Y& y, double smooth = 1e-5) {
   return detail::dice_each(
@@ -130,7 +133,7 @@ auto dice_each(const P& p, const Y& y, double smooth = 1e-5) {
 }
 template <FieldOperand P, FieldOperand Y, FieldOperand W>
 auto dice_each(const P& p, const Y& y, const W& weight, double smooth = 1e-5) {
-  const auto weights = expand<1>(detail::wide(weight));
+  const auto weights = expand<1>(detail::widened(weight));
   return detail::dice_each(
       p, y, [&](const auto& e) { return where(weights != 0.0, weights * e, 0.0); }, smooth);
 }
