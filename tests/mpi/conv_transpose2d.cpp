@@ -66,6 +66,11 @@ TEST_CASE("of what is interpolated as it is read, beyond what its outputs read")
       hg::Sequential<hg::Conv2d<1, 2>, Twice, hg::ConvTranspose2d<2, 2, hg::Kernel<1>, hg::Stride<2>, hg::Padding<1>>>;
   support::check_resizing<Padded, 1, 2>({1, 12, 12}, 45, 45);
 }
+TEST_CASE("columns without a gradient add nothing to those of weights, though they be NaN") {
+  support::check_uncounted<Up<2, 3>, 2, 3>({1, 9, 20}, {10, 11}, {19, 23}, {18, 40});
+  support::check_uncounted<hg::ConvTranspose2d<4, 4, hg::Kernel<5>, hg::Padding<2>, hg::Groups<2>>, 4, 4>(
+      {1, 9, 20}, {10, 12}, {8, 14}, {9, 20});
+}
 TEST_CASE("strides of three, to the bit") { support::check_resizing<Bits, 2, 2, true>({2, 23, 31}, 26, 35); }
 
 TEST_CASE("it is the adjoint of the convolution with its weights: <conv(x), y> = <x, transpose(y)>") {

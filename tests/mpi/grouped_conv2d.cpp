@@ -58,6 +58,13 @@ TEST_CASE("depthwise with norms, periodic") { support::check_composition<Separab
 TEST_CASE("sources that straddle groups") { support::check_composition<Straddles, 1, 9>(); }
 TEST_CASE("groups without norms: to the bit") { support::check_composition<Plain, 2, 4, true>({3, 11, 37}); }
 
+TEST_CASE("columns without a gradient add nothing to those of weights, though they be NaN") {
+  support::check_uncounted<Depthwise<3>, 3, 3>({1, 9, 40}, {20, 22}, {19, 23}, {9, 40});
+  support::check_uncounted<Plain, 2, 4>({1, 9, 40}, {20, 21}, {16, 26}, {9, 40});
+  using Strided = hg::Conv2d<4, 2, hg::Kernel<5, 3>, hg::Stride<3, 2>, hg::Padding<2, 1>, hg::Groups<2>>;
+  support::check_uncounted<Strided, 4, 2>({1, 18, 40}, {21, 22}, {10, 12}, {6, 20});
+}
+
 TEST_CASE("a depthwise layer has a weight for each channel, sends what a dense one sends") {
   CHECK(hg::Parameters<Depthwise<8>, float>::count == 8 * 9 + 8);
   CHECK(hg::Parameters<hg::Conv2d<6, 9, hg::Kernel<3>, hg::Groups<3>, hg::Bias<false>>, float>::count == 9 * 2 * 9);

@@ -41,6 +41,10 @@ TEST_CASE("PyTorch's: few and many channels, one, large values") {
 }
 TEST_CASE("between a norm and a window") { support::check_composition<Behind, 2, 3>(); }
 TEST_CASE("over two levels") { support::check_composition<Levels, 2, 5>(); }
+TEST_CASE("points without a gradient add nothing to those of weights, though they be NaN") {
+  using Points = hg::Sequential<hg::Conv2d<2, 5>, hg::Softmax, hg::Conv2d<5, 2>>;
+  support::check_uncounted<Points, 2, 2>({1, 12, 20}, {7, 9}, {7, 9}, {12, 20});
+}
 TEST_CASE("of the image, in a sum: to the bit") { support::check_composition<Gate, 2, 2, true>({1, 24, 300}); }
 
 }  // namespace test_softmax

@@ -185,6 +185,14 @@ TEST_CASE("gradients of weights beside those of inputs") {
   support::check_composition<Rising, 3, 8>({1, 28, 36});
   support::check_composition<Deep, 2, 8, true, support::VolumeMesh>({1, 8, 11, 12});
 }
+TEST_CASE("columns without a gradient add nothing to those of weights, though they be NaN, in the middle of a tile") {
+  support::check_uncounted<Layer<8, 9>, 8, 9>({1, 9, 60}, {29, 30}, {28, 31}, {9, 60});  // down the columns
+  support::check_uncounted<Layer<9, 8, 1, Width>, 9, 8>({1, 8, 30}, {1, 2}, {0, 3}, {8, 30});
+  support::check_uncounted<Layer<24, 25>, 24, 25>({1, 13, 30}, {13, 15}, {12, 16}, {13, 30});  // down and across
+  support::check_uncounted<Wide<16, 17>, 16, 17>({1, 8, 30}, {14, 15}, {12, 17}, {8, 30});
+  support::check_uncounted<Joined, 3, 8>({2, 12, 60}, {45, 50}, {20, 60}, {12, 60});
+  support::check_uncounted<Deep, 2, 8, support::VolumeMesh>({1, 4, 6, 40}, {30, 31}, {15, 40}, {4, 6, 40});
+}
 TEST_CASE("a field of NaN, whose transforms stay in the scratch memory, and then another") {
   using Model = Layer<8, 9>;
   const std::array<hg::index_t, 3> extents{1, 24, 300};

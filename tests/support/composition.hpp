@@ -148,4 +148,43 @@ void check_resizing(Extents<Mesh> extents, hg::index_t height, hg::index_t width
   }
 }
 
+/// Columns of the input that are NaN or infinite add nothing to gradients of parameters if no output that reads them
+/// gets a gradient: the gradients are those of other numbers there. `space`: of the output.
+template <class Model, int In, int Out, class MeshType = Mesh>
+void check_uncounted(Extents<MeshType> extents, hg::Interval hidden, hg::Interval without_gradient,
+                     std::array<hg::index_t, MeshType::rank - 1> space) {
+  if (!hg::runs_on_host) return;  // tensor cores multiply such columns by 0
+  Extents<MeshType> outputs = extents;
+  std::copy(space.begin(), space.end(), outputs.begin() + 1);
+  hg::Parameters<Model, double> parameters;
+  parameters.copy_from_host(numbers<double>(hg::Parameters<Model, double>::count, 1));
+  const auto filled = [](std::vector<double> values, hg::index_t width, hg::Interval columns, double number) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto x = static_cast<hg::index_t>(i) % width;
+      if (x >= columns.begin && x < columns.end) values[i] = number;
+    }
+    return values;
+  };
+  const auto label = filled(numbers<double>(Out * points_of(outputs), 3), outputs.back(), without_gradient, 0);
+  // Beside the gradient of the input, and alone as in training.
+  const auto gradients = [&](const auto& mesh, double number) {
+    const auto input = filled(numbers<double>(In * points_of(extents), 2), extents.back(), hidden, number);
+    const auto image = hg::distribute_tensor<FieldOn<MeshType, double, In>>(mesh, with_channels(extents, In), input);
+    const auto y = cut_by<FieldOn<MeshType, double, Out>>(mesh, hg::infer(parameters, image).cuts(), label);
+    auto step = hg::value_and_grad([&](auto net) { return InnerProduct{}(net(image), y); });
+    auto both = train_once<Model, In, Out, InnerProduct>(mesh, extents, parameters.to_host(), input, space, label)
+                    .parameter_gradient;
+    const auto own = hg::redistribute<hg::Replicate>(step(parameters).second).to_host();
+    both.insert(both.end(), own.begin(), own.end());
+    return both;
+  };
+  const auto expected = gradients(alone<MeshType>(), 0.5);
+  for (const auto& mesh : meshes_of<MeshType>(static_cast<int>(extents[0]))) {
+    if (leaves_a_piece_empty<Model, FieldOn<MeshType, double, In>>(mesh, with_channels(extents, In))) continue;
+    CAPTURE(text(mesh));
+    CHECK(relative_error(gradients(mesh, std::nan("")), expected) < 1e-12);
+    CHECK(relative_error(gradients(mesh, std::numeric_limits<double>::infinity()), expected) < 1e-12);
+  }
+}
+
 }  // namespace support

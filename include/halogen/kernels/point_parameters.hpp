@@ -66,7 +66,7 @@ struct PointParameterRows {
 };
 
 /// For an entry of the table: the sum of g or, if it has weights, of g x, at its point over this rank's samples, in
-/// double. It is 0 if another rank has the point.
+/// double. A g of 0 adds nothing, even if x is NaN. The sum is 0 if another rank has the point.
 template <class S, bool ChannelsFirst, bool OfWeights>
 struct PointParameterSums {
   using T = compute_type<S>;
@@ -86,7 +86,7 @@ struct PointParameterSums {
       for (int sample = 0; sample < samples; ++sample) {
         const int n = sample * table.planes + static_cast<int>(plane);
         const double g = static_cast<double>(gradient.at(n, c, y, x));
-        sum += OfWeights ? g * static_cast<double>(input.at(n, c, y, x)) : g;
+        if (g != 0) sum += OfWeights ? g * static_cast<double>(input.at(n, c, y, x)) : g;
       }
     sums[entry] = static_cast<T>(sum);
   }

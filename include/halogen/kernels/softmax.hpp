@@ -49,7 +49,8 @@ struct SoftmaxPoint {
   }
 };
 
-/// dx[c] = y[c] (g[c] - sum of g y), for channels from `first` on.
+/// dx[c] = y[c] (g[c] - sum of g y), for channels from `first` on. It is 0 at a point whose g are all 0, even if y is
+/// NaN.
 template <class S>
 struct SoftmaxBackwardPoint {
   using T = compute_type<S>;
@@ -66,16 +67,19 @@ struct SoftmaxBackwardPoint {
   void compute(T* g, T* y, T* sum, index_t pitch, index_t count) const {
     std::fill_n(sum, count, T(0));
     for (int c = 0; c < channels; ++c)
-      for (index_t i = 0; i < count; ++i) sum[i] += g[c * pitch + i] * y[c * pitch + i];
+      for (index_t i = 0; i < count; ++i) sum[i] += scaled(g[c * pitch + i], y[c * pitch + i]);
     for (int c = 0; c < channels; ++c)
-      for (index_t i = 0; i < count; ++i) g[c * pitch + i] = y[c * pitch + i] * (g[c * pitch + i] - sum[i]);
+      for (index_t i = 0; i < count; ++i) g[c * pitch + i] = scaled(g[c * pitch + i] - sum[i], y[c * pitch + i]);
   }
 
   KOKKOS_FUNCTION T at(int n, int o, index_t y, index_t x) const {
     T sum = 0;
-    for (int c = 0; c < channels; ++c) sum += gradient.at(n, c, y, x) * T(result.at(n, c, y, x));
-    return T(result.at(n, first + o, y, x)) * (gradient.at(n, first + o, y, x) - sum);
+    for (int c = 0; c < channels; ++c) sum += scaled(gradient.at(n, c, y, x), T(result.at(n, c, y, x)));
+    return scaled(gradient.at(n, first + o, y, x) - sum, T(result.at(n, first + o, y, x)));
   }
+
+ private:
+  KOKKOS_FUNCTION static T scaled(T difference, T y) { return difference == T(0) ? difference : y * difference; }
 };
 
 }  // namespace halogen::kernels

@@ -1,7 +1,8 @@
 // Gradient of the weights of grouped and transposed windows: dw[a, c, k] = sum over n and p of points[n, a, p] *
 // window[n, group(a)'s c, p * stride - padding + k * dilation]. For a convolution, `points` is the gradient of its
-// output and `window` its input. For a transposed convolution it is the other way round. Accumulation as in
-// weight_gradient.hpp: in the value type within a tile of rows, in double across tiles and blocks.
+// output and `window` its input. For a transposed convolution it is the other way round. A point whose gradient is 0
+// adds nothing, and accumulation is as in weight_gradient.hpp: in the value type within a tile of rows, in double
+// across tiles and blocks.
 #pragma once
 
 #include "halogen/kernels/tap_rows.hpp"
@@ -145,8 +146,22 @@ struct TapWeightGradient {
         in[r * Taps + i] = ring.row(c, rows.begin + r, (k + i) / shape.kernel[1]) + ring.tap((k + i) % shape.kernel[1]);
     T sums[Taps];
     detail::correlate_taps<T, Taps>(line, in, static_cast<int>(rows.size()), columns, sums);
+    if (!detail::all_finite(sums, Taps))
+      correlate_counted<Taps>(line, in, static_cast<int>(rows.size()), columns, sums);
     for (int i = 0; i < Taps; ++i) to[k + i] += static_cast<double>(sums[i]);
     return Taps;
+  }
+
+  /// The same as detail::correlate_taps without points whose gradient is 0.
+  template <int Taps>
+  static void correlate_counted(const T* const* line, const T* const* in, int rows, index_t columns, T* sums) {
+    static_assert(reads_gradient<Points> != reads_gradient<Windowed>);
+    for (int k = 0; k < Taps; ++k) {
+      sums[k] = 0;
+      for (int r = 0; r < rows; ++r)
+        sums[k] += reads_gradient<Points> ? detail::sum_counted(line[r], in[r * Taps + k], columns)
+                                          : detail::sum_counted(in[r * Taps + k], line[r], columns);
+    }
   }
 };
 

@@ -329,4 +329,10 @@ struct GradientReader {
   }
 };
 
+/// Whether a reader reads a gradient.
+template <class Reader>
+inline constexpr bool reads_gradient = false;
+template <class S>
+inline constexpr bool reads_gradient<GradientReader<S>> = true;
+
 }  // namespace halogen::kernels

@@ -4,9 +4,7 @@
 // and in double across tiles and blocks. Their order is fixed and does not depend on the number of threads.
 #pragma once
 
-#include <cmath>
-#include <limits>
-
+#include "halogen/kernels/counted_products.hpp"
 #include "halogen/kernels/device/precision.hpp"
 #include "halogen/kernels/device/weight_gradient.hpp"
 #include "halogen/kernels/window_rows.hpp"
@@ -66,14 +64,6 @@ template <class T, int Lines>
         }
       sums[o * Lines + k] = sum;
     }
-}
-
-/// Whether no value is infinite or NaN.
-template <class T>
-bool all_finite(const T* values, int count) {
-  int others = 0;
-  for (int i = 0; i < count; ++i) others |= !(std::abs(values[i]) <= std::numeric_limits<T>::max());
-  return others == 0;
 }
 
 /// The sum in the value type, as products are summed within a tile.

@@ -105,7 +105,8 @@ struct NobodyBeside {
     void read(index_t) {}
     template <class... Parts>
     void add(const Parts&...) {}
-    void finish(index_t) {}
+    template <class... Parts>
+    void finish(const Parts&...) {}
   };
   template <class Transforms>
   static index_t calls(const Transforms&) {
@@ -213,7 +214,7 @@ struct WinogradConvolution {
     }
     for (int o = 0; o < output.channels; ++o)
       output.keep_sums(team, o, sums_in_lanes() ? all.moments[o / vector].of(o % vector) : sums[o]);
-    also.finish(output.number(team));
+    also.finish(output.number(team), input, padding);
     if (output.streams) stream_fence();
   }
 

@@ -1,8 +1,9 @@
 // The weights' gradient together with an input gradient that transforms down the columns only
 // (kernels/winograd_rows.hpp). One pass over the output's gradient computes both, which share its transform B^T g. Let
 // x be the convolution's input on the points of the input gradient. Then tap k across of the flipped dw is G^T [sum
-// over tiles and points of (B^T g, moved by k) . (A x)]. Accumulation: in each lane in the value type within a tile of
-// the launch, then over the lanes; in double across tiles, in the order of their numbers.
+// over tiles and points of (B^T g, moved by k) . (A x)]. A point whose gradient is 0 adds nothing, as in
+// winograd_weight_gradient.hpp. Accumulation: in each lane in the value type within a tile of the launch, then over the
+// lanes; in double across tiles, in the order of their numbers.
 #pragma once
 
 #include "halogen/kernels/winograd_rows.hpp"
@@ -79,9 +80,11 @@ struct WinogradRowWeights : WeightsBeside<S, Window> {
         }
     }
 
-    void finish(index_t number) const {
+    template <class Reader>
+    void finish(index_t number, const Reader& gradient, const index_t (&padding)[2]) const {
       for (int g = 0; g < of_.gradients; ++g)
-        for (int c = 0; c < of_.channels; ++c)
+        for (int c = 0; c < of_.channels; ++c) {
+          T taps[Window * Window];
           for (int k = 0; k < Window; ++k) {
             T u[winograd_points], w[Window];
             for (int p = 0; p < winograd_points; ++p) {
@@ -90,8 +93,10 @@ struct WinogradRowWeights : WeightsBeside<S, Window> {
               for (int l = 1; l < lanes; ++l) u[p] += from[l];
             }
             detail::transform_weight_gradient<T>(u, w);
-            for (int i = 0; i < Window; ++i) of_.keep_weight(number, g, c, i, k, w[i]);
+            for (int i = 0; i < Window; ++i) taps[i * Window + k] = w[i];
           }
+          bias_.keep_weights(number, g, c, taps, gradient, padding);
+        }
       bias_.keep(number);
     }
 

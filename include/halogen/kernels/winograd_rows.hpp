@@ -318,7 +318,7 @@ struct WinogradRows {
       also.add(work.lines, y);
     }
     for (int o = 0; o < output.channels; ++o) output.keep_sums(team, o, sums[o]);
-    also.finish(output.number(team));
+    also.finish(output.number(team), input, padding);
     if (output.streams) stream_fence();
   }
 

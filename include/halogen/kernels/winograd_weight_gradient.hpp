@@ -1,7 +1,9 @@
 // Gradient of a convolution's weights and bias on the host by Winograd's F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5), for
 // stride 1: dw = G^T [sum over tiles of (A g A^T) . (B^T d B)] G. Tiles are this rank's own, so sums depend on the
-// mesh, as those of the direct kernel do. Accumulation: in the value type within a tile of the launch, in double across
-// tiles and across blocks, in a fixed order that does not depend on the number of threads.
+// mesh, as those of the direct kernel do. A point whose gradient is 0 adds nothing, even if its input is infinite or
+// NaN: where a sum over a tile of the launch is not finite, it is taken again directly, without such points.
+// Accumulation: in the value type within a tile of the launch, in double across tiles and across blocks, in a fixed
+// order that does not depend on the number of threads.
 #pragma once
 
 #include "halogen/kernels/weight_gradient.hpp"
@@ -183,7 +185,7 @@ struct WinogradWeightGradient {
       aim(m.ahead, part, y);
       for (index_t t = 0; t < across; t += m.group) add_group(m, y, t, std::min(m.group, across - t));
     }
-    add_to_result(m, result);
+    add_to_result(m, part, result);
   }
 
   void aim(LinesAhead& ahead, const Tile& part, index_t y) const {
@@ -209,15 +211,21 @@ struct WinogradWeightGradient {
   }
 
   /// result[o][c][Window][Window] += the weights of the sums
-  void add_to_result(const Memory& m, double* result) const {
+  void add_to_result(const Memory& m, const Tile& part, double* result) const {
+    constexpr int count = Window * Window;
     for (int c = 0; c < inputs; ++c)
       for (int o = 0; o < outputs; o += vector) {
         Vector<T> w[Window][Window];
         m.sums.weights(c, o, w);
-        for (int i = 0; i < Window; ++i)
-          for (int j = 0; j < Window; ++j)
-            for (int l = 0; l < vector && o + l < outputs; ++l)
-              result[((index_t{o + l} * inputs + c) * Window + i) * Window + j] += static_cast<double>(w[i][j][l]);
+        for (int l = 0; l < vector && o + l < outputs; ++l) {
+          T taps[count];
+          for (int k = 0; k < count; ++k) taps[k] = w[k / Window][k % Window][l];
+          if (!detail::all_finite(taps, count))
+            detail::sum_counted_taps<Window>(part.sample, gradient, o + l, input, c, part.rows, part.columns,
+                                             shape.padding, taps);
+          double* to = result + (index_t{o + l} * inputs + c) * count;
+          for (int k = 0; k < count; ++k) to[k] += static_cast<double>(taps[k]);
+        }
       }
   }
 };

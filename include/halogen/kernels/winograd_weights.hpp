@@ -1,8 +1,8 @@
 // The weights' gradient together with the input gradient, by Winograd's algorithm on the host. One pass over the
 // output's gradient computes both, which share its transform B^T g B. Let x be the convolution's input on the tiles of
 // the input gradient. Then the flipped dw is G^T [sum over tiles of (B^T g B) . (A x A^T)] G. Each rank sums over its
-// own inputs, which need no halo. Accumulation: in the value type within a tile of the launch, in double across tiles,
-// in the order of their numbers.
+// own inputs, which need no halo. A point whose gradient is 0 adds nothing, as in winograd_weight_gradient.hpp.
+// Accumulation: in the value type within a tile of the launch, in double across tiles, in the order of their numbers.
 #pragma once
 
 #include "halogen/kernels/winograd_weight_gradient.hpp"
@@ -27,17 +27,11 @@ struct WeightsBeside {
   index_t weight_count() const { return index_t{gradients} * channels * Window * Window; }
   index_t partial_size() const { return weight_count() + outputs(); }
 
-  /// Stores the sum of a pair of channels at tap (i, j) of the flipped window, for a tile of the launch.
-  void keep_weight(index_t tile, int gradient, int channel, int i, int j, T sum) const {
-    const int plane = depth - 1 - gradient % depth;
-    const index_t window = (index_t{gradient / depth} * channels + channel) * depth + plane;
-    partial[tile * partial_size() + (window + 1) * Window * Window - 1 - (i * Window + j)] = sum;
-  }
-
   /// The sums of the gradients. Rows are added as they are read. Each row of the tile counts once, in the window's
   /// middle plane.
   struct Sums {
     const WeightsBeside& of;
+    int sample;
     Interval own[2];
     double* sums;
 
@@ -46,6 +40,7 @@ struct WeightsBeside {
     }
     Sums(const WeightsBeside& of_, Scratch& scratch, const Tile& part, const Interval (&owned)[2])
         : of(of_),
+          sample(part.sample),
           own{intersect(part.rows, owned[0]), intersect(part.columns, owned[1])},
           sums(scratch.take<double>(static_cast<std::size_t>(of_.outputs()))) {
       std::fill_n(sums, of.outputs(), 0.0);
@@ -54,6 +49,19 @@ struct WeightsBeside {
       if (!of.bias || channel % of.depth != of.depth / 2 || !own[0].contains({y, y + 1})) return;
       const Interval here = intersect(own[1], {x, x + count});
       sums[channel / of.depth] += static_cast<double>(detail::sum_in_lanes<T>(line + (here.begin - x), here.size()));
+    }
+    /// Stores the sums of a pair of channels at all taps of the flipped window, for a tile of the launch. Where they
+    /// are not finite, they are summed again, of what `reader` reads of the gradient: point (y, x) reads tap (i, j) at
+    /// (y - padding[0] + i, x - padding[1] + j).
+    template <class Reader>
+    void keep_weights(index_t tile, int gradient, int channel, T (&taps)[Window * Window], const Reader& reader,
+                      const index_t (&padding)[2]) const {
+      constexpr int count = Window * Window;
+      if (!detail::all_finite(taps, count))
+        detail::sum_counted_taps<Window>(sample, of.input, channel, reader, gradient, own[0], own[1], padding, taps);
+      const int plane = of.depth - 1 - gradient % of.depth;
+      const index_t window = (index_t{gradient / of.depth} * of.channels + channel) * of.depth + plane;
+      std::reverse_copy(taps, taps + count, of.partial + tile * of.partial_size() + window * count);
     }
     void keep(index_t tile) const {
       for (int o = 0; o < of.outputs(); ++o)
@@ -106,14 +114,17 @@ struct WinogradWeights : WeightsBeside<S, Window> {
       sums_.add(all, count, ahead);
     }
 
-    void finish(index_t number) const {
+    template <class Reader>
+    void finish(index_t number, const Reader& gradient, const index_t (&padding)[2]) const {
       for (int g = 0; g < of_.gradients; ++g)
         for (int c = 0; c < of_.channels; c += lanes<T>) {
           Vector<T> w[Window][Window];
           sums_.weights(g, c, w);
-          for (int l = 0; l < lanes<T> && c + l < of_.channels; ++l)
-            for (int i = 0; i < Window; ++i)
-              for (int j = 0; j < Window; ++j) of_.keep_weight(number, g, c + l, i, j, w[i][j][l]);
+          for (int l = 0; l < lanes<T> && c + l < of_.channels; ++l) {
+            T taps[Window * Window];
+            for (int k = 0; k < Window * Window; ++k) taps[k] = w[k / Window][k % Window][l];
+            bias_.keep_weights(number, g, c + l, taps, gradient, padding);
+          }
         }
       bias_.keep(number);
     }

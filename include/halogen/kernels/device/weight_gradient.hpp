@@ -1,7 +1,8 @@
 // Device part of every weight gradient: dw[o, c, k] = sum over p of points[o, p] * window[c, p * stride - padding + k *
 // dilation]. A team takes a chunk of one group's weights for one block of tiles. Tensor cores compute o x c, with the
-// points as the inner dimension. For small groups each warp computes one pair (o, c) instead. Accumulation: in the
-// value type within a tile, in double across tiles and blocks, in a fixed order.
+// points as the inner dimension. For small groups each warp computes one pair (o, c) instead; there a point whose
+// gradient is 0 adds nothing, while tensor cores multiply it. Accumulation: in the value type within a tile, in double
+// across tiles and blocks, in a fixed order.
 #pragma once
 
 #include "halogen/kernels/device/mma.hpp"
@@ -263,7 +264,10 @@ struct WindowedCorrelation {
         const index_t input_y = shape.input(0, y, (tap + k) / shape.kernel[1]);
         const auto from =
             row_of(window, tile.sample, c, input_y, shape.input(1, tile.columns.begin, (tap + k) % shape.kernel[1]));
-        each_of_lanes(columns, [&](int x) { sum[k] += line.at(x) * from.at(x * shape.stride[1]); });
+        each_of_lanes(columns, [&](int x) {
+          const T point = line.at(x), other = from.at(x * shape.stride[1]);
+          if ((reads_gradient<Points> ? point : other) != T(0)) sum[k] += point * other;
+        });
       }
     }
     HALOGEN_DEVICE_UNROLL
