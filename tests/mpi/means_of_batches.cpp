@@ -198,4 +198,39 @@ TEST_CASE("fit of as many epochs or steps as a number can say goes on until it i
   }
 }
 
+TEST_CASE("what one rank alone answers, throws or was given ends fit on all ranks alike") {
+  const auto mesh = columns_mesh();
+  const Data a = data_on(mesh, 3, 2), b = data_on(mesh, 7, 2);
+  const std::vector<hg::Batch<Field<2>, Field<3>>> batches{{a.x, a.y}, {b.x, b.y}};
+  const int rank = mesh.rank(), last = mesh.size() - 1;
+  const auto run = [&](hg::FitOptions options) {
+    Trainer trainer(Net{}, settings, mesh);
+    options.progress = hg::Progress::none;
+    return hg::fit(trainer, hg::mse, batches, options).back();
+  };
+  CHECK(run({.epochs = 9, .after_step = [&](const hg::StepReport& of) { return rank != last || of.step < 5; }}).step ==
+        5);
+  CHECK(run({.epochs = 9, .after_epoch = [&](const hg::EpochReport& of) { return rank != 0 || of.epoch < 3; }}).step ==
+        6);
+  hg::FitOptions alone{.epochs = 9};  // a call that only one rank was given
+  if (rank == last) alone.after_step = [](const hg::StepReport& of) { return of.step < 3; };
+  CHECK(run(alone).step == 3);
+
+  struct Pruned {};  // thrown on all ranks: to each its own
+  CHECK_THROWS_AS(run({.epochs = 9, .after_step = [](const hg::StepReport&) -> bool { throw Pruned(); }}), Pruned);
+  if (last == 0) return;
+  alone.after_step = nullptr;
+  if (rank == last)
+    alone.after_epoch = [](const hg::EpochReport& of) {
+      if (of.epoch == 2) throw std::runtime_error("no more");
+      return true;
+    };
+  CHECK(support::refusal<hg::CollectiveError>([&] { run(alone); }) == "no more");
+  CHECK(support::refusal<hg::CollectiveError>([&] { run({.epochs = rank == 0 ? 2 : 3}); }) ==
+        "fit: epochs: 2 on one rank and 3 on another: give all ranks the same data and options");
+  CHECK(
+      support::refusal<hg::CollectiveError>([&] { run({.checkpoints = {.folder = rank == 0 ? "" : "f"}}); }) ==
+      "fit: checkpoints (1: with a folder): 0 on one rank and 1 on another: give all ranks the same data and options");
+}
+
 }  // namespace test_means_of_batches

@@ -9,7 +9,8 @@
 //   auto data = hg::batches(days, [&](hg::index_t day) { return hg::Batch{load(day, "now"), load(day, "later")}; });
 //   hg::fit(trainer, hg::huber, data, {.epochs = 12, .metrics = "run.jsonl", .plot = "loss.svg"}, held_out);
 //
-//   collectives: those of the steps; files are written by rank 0, and a failure reaches all ranks as one sentence.
+//   collectives: those of the steps, and what FitOptions says of its calls; files are written by rank 0, and a failure
+//   reaches all ranks as one sentence.
 #pragma once
 
 #include <unistd.h>
@@ -22,7 +23,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -32,7 +32,7 @@
 
 #include "halogen/comm/agree.hpp"
 #include "halogen/core/philox.hpp"
-#include "halogen/io/fit_position.hpp"
+#include "halogen/io/fit_options.hpp"
 #include "halogen/train/evaluate_loss.hpp"
 #include "halogen/train/not_finite.hpp"
 #include "halogen/train/trainer.hpp"
@@ -64,32 +64,6 @@ template <class Make>
 Batches<Make> batches(index_t count, Make make) {
   return {count, std::move(make)};
 }
-
-enum class Progress { automatic, none, bar };  ///< automatic: a bar where standard error is a terminal
-
-/// One step, on all ranks alike.
-struct StepReport {
-  index_t step = 0;   ///< updates so far, this one too
-  index_t epoch = 0;  ///< from 1
-  double loss = 0;    ///< before its update
-  double rate = 0;
-};
-
-/// held-out batches are looked at every `evaluate_every` epochs, and after the last. after_step, after_epoch: called on
-/// all ranks; false ends the run.
-struct FitOptions {
-  index_t epochs = 1;
-  index_t steps = 0;  ///< above 0: the run ends after so many, in the middle of an epoch too, whatever `epochs` says
-  index_t evaluate_every = 1;
-  bool shuffle = true;
-  std::uint64_t seed = 0;
-  std::filesystem::path metrics{};  ///< JSON lines, one an epoch; empty: none
-  std::filesystem::path plot{};     ///< SVG of both losses; empty: none
-  Progress progress = Progress::automatic;
-  std::function<bool(const StepReport&)> after_step{};
-  std::function<bool(const EpochReport&)> after_epoch{};
-  FitCheckpoints checkpoints{};
-};
 
 /// All epochs' reports, those of the run before that was gone on from too.
 struct FitHistory : std::vector<EpochReport> {
@@ -223,6 +197,8 @@ class FitRun {
         world_(trainer.mesh().world()),
         batches_(static_cast<index_t>(data.size())),
         shows_(world_.rank() == 0 && shows_progress(options.progress)) {
+    check_same_options(world_, options, batches_, static_cast<index_t>(held_out.size()));
+    world_.all_reduce(calls_, 2, ReduceOp::max);
     if (batches_ < 1 || options.epochs < 1 || options.steps < 0 || options.evaluate_every < 1)
       throw CollectiveError("fit: " + std::to_string(batches_) + " batches, " + std::to_string(options.epochs) +
                             " epochs, " + std::to_string(options.steps) + " steps, evaluated every " +
@@ -245,7 +221,7 @@ class FitRun {
         goes_on = step(order);
         if (keeper_ && keeper_->after_step(trainer_, at_, taken_)) return history(true);
       } while (goes_on && at_.batch != 0 && done() < all_);
-      if (at_.batch == 0 && options_.after_epoch && !options_.after_epoch(at_.history.back())) goes_on = false;
+      if (at_.batch == 0 && !all_go_on(calls_[1], options_.after_epoch, at_.history.back())) goes_on = false;
     }
     if (keeper_) keeper_->finish(trainer_, at_);
     const FitHistory reports = history(false);
@@ -260,6 +236,12 @@ class FitRun {
   static double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
   /// Batches since the run's very beginning.
   index_t done() const { return at_.epoch * batches_ + at_.batch; }
+
+  /// Whether all ranks that have this call say so; is_called: whether one has.
+  template <class Call, class Report>
+  bool all_go_on(int is_called, const Call& call, const Report& report) const {
+    return is_called == 0 || all_agree(world_, [&] { return !call || call(report); });
+  }
 
   void resume() {
     if (options_.checkpoints.folder.empty()) return;
@@ -318,7 +300,7 @@ class FitRun {
     at_.loss += value / static_cast<double>(batches_);
     samples_ += batch.x.extent(0);
     if (shows_) show(value);
-    const bool goes_on = !options_.after_step || options_.after_step({taken_, epoch, value, rate_});
+    const bool goes_on = all_go_on(calls_[0], options_.after_step, StepReport{taken_, epoch, value, rate_});
     if (at_.batch == batches_ || done() == all_ || !goes_on) end_epoch();
     return goes_on;
   }
@@ -363,6 +345,7 @@ class FitRun {
   const HeldOut& held_out_;
   const Communicator& world_;
   index_t batches_, all_ = 0, resumed_ = 0, taken_ = 0, samples_ = 0;  ///< samples_: of this run's part of the epoch
+  int calls_[2] = {options_.after_step ? 1 : 0, options_.after_epoch ? 1 : 0};  ///< whether a rank has them
   bool shows_;
   double rate_ = 0;
   std::optional<FitKeeper> keeper_;
