@@ -45,10 +45,8 @@ namespace detail {
 
 /// Collective, one all_reduce. Throws CollectiveError on all ranks where they were given other options, or other
 /// numbers of batches: they would wait for each other in the first collective that one of them leaves out.
-void check_same_options(const Communicator& world, const FitOptions& options, index_t batches, index_t held_out);
-#if HALOGEN_BODIES
-HALOGEN_INLINE void check_same_options(const Communicator& world, const FitOptions& options, index_t batches,
-                                       index_t held_out) {
+inline void check_same_options(const Communicator& world, const FitOptions& options, index_t batches,
+                               index_t held_out) {
   const FitCheckpoints& kept = options.checkpoints;
   static constexpr const char* names[] = {"the number of batches",
                                           "the number of held-out batches",
@@ -77,7 +75,6 @@ HALOGEN_INLINE void check_same_options(const Communicator& world, const FitOptio
            " on another: give all ranks the same data and options";
   });
 }
-#endif
 
 }  // namespace detail
 
