@@ -66,8 +66,13 @@ def write(file, records):
     file.write_text(json.dumps({"machine": machine, "records": kept + records}, indent=1) + "\n")
 
 
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise SystemExit(f"bench: {message}; see ./dev bench --help")
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("filters", nargs="*")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--threads", default="1,2")
@@ -76,15 +81,17 @@ def main():
     parser.add_argument("--device", action="store_true")
     options = parser.parse_args()
     chosen = names.chosen_names(options.filters, names.DEVICE_BENCHES if options.device else names.BENCHES)
-    if options.programs:
-        return print(" ".join(names.programs(chosen)))
-    settings = options.settings.split(",")
+    settings, threads = options.settings.split(","), options.threads.split(",")
     if options.pairs < 1:
-        raise SystemExit("bench: --pairs wants at least 1")
+        raise SystemExit(f"bench: --pairs is {options.pairs}: give 1 or more")
+    if not all(count.isascii() and count.isdigit() and int(count) > 0 for count in threads):
+        raise SystemExit(f"bench: --threads is '{options.threads}': give numbers of 1 or more with commas between, as 1,2")
     if not set(settings) <= set(kinds.SETTINGS):
-        raise SystemExit(f"bench: --settings are some of {','.join(kinds.SETTINGS)}")
+        raise SystemExit(f"bench: --settings is '{options.settings}': give some of {','.join(kinds.SETTINGS)}")
+    if options.programs:  # before anything is built
+        return print(" ".join(names.programs(chosen)))
     build = pathlib.Path(os.environ.get("HALOGEN_BUILD_DIRECTORY", here.parent.parent / "build" / "host")).resolve()
-    run = kinds.Run(build, options.pairs, [int(t) for t in options.threads.split(",")], settings)
+    run = kinds.Run(build, options.pairs, [int(count) for count in threads], settings)
     records = []
     for name in chosen:
         for record in getattr(device if options.device else kinds, names.find(name).kind)(name, run):

@@ -67,7 +67,11 @@ def read_lines(run):
 
 
 def main():
+    if len(sys.argv) != 2:
+        raise SystemExit("breadth: give the build's folder, as build/host, or run ./dev bench breadth")
     build = sys.argv[1]
+    if not pathlib.Path(build, "tests", "table_layers").exists():
+        raise SystemExit(f"breadth: '{build}' has no tests/table_layers: run ./dev bench breadth, which builds it")
     python = peers.torch_with_files()
     if python is None:
         raise SystemExit("breadth: no PyTorch to compare with")
