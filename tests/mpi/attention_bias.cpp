@@ -317,7 +317,7 @@ TEST_CASE("a bias that does not fit is refused alike on all ranks") {
     CHECK(said(field<Whole>(mesh, rows(2, 1, 1, 24, 5))) ==
           "attention: the bias has 24 points in dimension 3 beside 36 keys: give it 36");
     CHECK(said(field<Whole>(mesh, rows(1, 1, 1, 36, 5)), {.dropout_p = 1}) ==
-          "attention: dropout_p is 1.000000: give it a probability of 0 or more and less than 1");
+          "attention: dropout_p is 1: give it a probability of 0 or more and less than 1");
     CHECK(said(field<Whole>(mesh, rows(2, 5, 1, 36, 5))) ==
           "attention: the bias has 5 points in dimension 1 beside 12 heads: give it 1 or 12");
     if (mesh.size() > 1)

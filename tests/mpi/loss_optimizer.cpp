@@ -467,7 +467,7 @@ TEST_CASE("the learning rate of a schedule, and going on after so many steps, by
   CHECK(state.steps() == 5);
   CHECK(state.first_moment().to_host()[0] == doctest::Approx(m));
   CHECK(state.second_moment().to_host()[0] == doctest::Approx(v));
-  CHECK(says(refusal([&] { state.set_learning_rate(-1); }), "lr = -1.000000"));
+  CHECK(says(refusal([&] { state.set_learning_rate(-1); }), "lr = -1:"));
   CHECK(state.learning_rate() == 0.3 / 5);
   state.set_steps(99);
   step(100, 0.3 / 5, 0.125);
@@ -485,8 +485,8 @@ TEST_CASE("AdamW's defaults are PyTorch's") {
 TEST_CASE("settings with which AdamW goes astray are refused") {
   using State = hg::OptimizerState<Identity, double>;
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  CHECK(refusal([&] { State(hg::AdamW{.lr = -1}); }) == "AdamW: lr = -1.000000: give a finite number of 0 or more");
-  CHECK(refusal([&] { State(hg::AdamW{.beta1 = 1}); }) == "AdamW: beta1 = 1.000000: give 0 or more and less than 1");
+  CHECK(refusal([&] { State(hg::AdamW{.lr = -1}); }) == "AdamW: lr = -1: give a finite number of 0 or more");
+  CHECK(refusal([&] { State(hg::AdamW{.beta1 = 1}); }) == "AdamW: beta1 = 1: give 0 or more and less than 1");
   CHECK(says(refusal([&] { State(hg::AdamW{.lr = nan}); }), "lr = nan"));
   CHECK(says(refusal([&] { State(hg::AdamW{.beta2 = nan}); }), "beta2 = nan"));
   CHECK(says(refusal([&] { State(hg::AdamW{.eps = -1e-8}); }), "eps = "));

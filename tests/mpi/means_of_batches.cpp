@@ -130,7 +130,7 @@ TEST_CASE("labels 1 of weight 3 and -3 of weight 1: the gradient at 0 is 0, and 
   const std::vector<Batch> nothing{{image, of(1), of(0)}, {image, of(-3), of(0)}};
   CHECK(support::refusal<hg::CollectiveError>([&] {
           hg::detail::held_out_loss(hg::mse, nothing, trainer.parameters());
-        }) == "the loss weights sum to 0.000000: at least one must be positive, none NaN");
+        }) == "the loss weights sum to 0: at least one must be positive, none NaN");
 }
 
 TEST_CASE("the held-out loss is that of all points, of a smaller last batch too") {
@@ -165,7 +165,7 @@ TEST_CASE("a batch that counts more in one output than in another is refused, an
   parts.accumulate(hg::mse, a.x, hg::Labels{a.y, a.y}, hg::Weights{a.weight, hg::no_weight});
   CHECK(support::refusal<hg::CollectiveError>([&] {
           parts.step(hg::mse, b.x, hg::Labels{b.y, b.y}, hg::Weights{b.weight, hg::no_weight});
-        }).find("2.000000 times in output 1, but a step has one gradient for all outputs") != std::string::npos);
+        }).find(" 2 times in output 1, but a step has one gradient for all outputs") != std::string::npos);
   CHECK(support::refusal<hg::CollectiveError>([&] {
           parts.step(hg::Losses{hg::mse, hg::MeanSquaredError({.reduction = hg::LossReduction::sum})}, b.x,
                      hg::Labels{b.y, b.y});

@@ -43,7 +43,7 @@ using Series = support::Field<float, 2>;
 /// Collective.
 class Folder {
  public:
-  Folder() : path_(fs::temp_directory_path() / ("halogen_written_" HALOGEN_TEST_BUILD "_" + name())) {
+  Folder() : path_(fs::temp_directory_path() / ("halogen_written_" + name())) {
     if (support::world().rank() == 0) {
       fs::remove_all(path_);
       fs::create_directories(path_);

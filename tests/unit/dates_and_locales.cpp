@@ -3,6 +3,7 @@
 #include <halogen/comm/start.hpp>
 #include <halogen/io/fit.hpp>
 #include <halogen/io/time_axis.hpp>
+#include <halogen/train/explain.hpp>
 
 #include <doctest/doctest.h>
 
@@ -12,6 +13,7 @@
 #include <fstream>
 
 #include "support/refusal.hpp"
+#include "support/run_name.hpp"
 
 namespace hg = halogen;
 
@@ -51,7 +53,7 @@ class Comma {
   bool is_there() const { return is_there_; }
 
  private:
-  std::filesystem::path folder_ = std::filesystem::temp_directory_path() / "halogen_locale";
+  std::filesystem::path folder_ = std::filesystem::temp_directory_path() / ("halogen_locale_" + support::run_name(1));
   bool is_there_ = false;
 };
 
@@ -93,7 +95,7 @@ TEST_CASE("each step is found by its date: old origins, coarse units, rounded nu
 }
 
 TEST_CASE("under a locale with a decimal comma dates are read, and pictures are written, as under any other") {
-  const auto file = std::filesystem::temp_directory_path() / "halogen_locale.svg";
+  const auto file = std::filesystem::temp_directory_path() / ("halogen_locale_" + support::run_name(1) + ".svg");
   const auto picture = [&] {
     hg::detail::write_loss_plot(
         file, {{1, 10, 0.75, 1.5, 1e-3, 1}, {2, 20, 0.0625, 0.5, 1e-3, 1}, {3, 30, 0.5, {}, 1e-3, 1}});
@@ -123,6 +125,9 @@ TEST_CASE("under a locale with a decimal comma dates are read, and pictures are 
               hg::detail::number_of("HALOGEN_TEST_NUMBER", 1, 0, 9);
             }).starts_with("HALOGEN_TEST_NUMBER=2,5 is no number from "));
       ::unsetenv("HALOGEN_TEST_NUMBER");
+      CHECK(support::refusal<hg::CollectiveError>([] { hg::detail::within("beta", 0.25, 0.5, 1, "0.5 to 1"); }) ==
+            "beta = 0.25: give 0.5 to 1");
+      CHECK(hg::detail::mib(3 << 19) == "1.50");  // of explain
     }
   }
   std::filesystem::remove(file);

@@ -14,6 +14,7 @@
 #include "halogen/array/attention_order.hpp"
 #include "halogen/array/attention_parts.hpp"
 #include "halogen/array/attention_zigzag.hpp"
+#include "halogen/core/number_text.hpp"
 #include "halogen/halo/kept_moves.hpp"
 
 namespace halogen {
@@ -372,7 +373,7 @@ auto operands_apart(const E&... each) {
 template <class... E>
 auto attention_of(const AttentionOptions& options, std::shared_ptr<const PairNumbers> numbers, std::tuple<E...> parts) {
   if (!(options.dropout_p >= 0 && options.dropout_p < 1))
-    throw CollectiveError("attention: dropout_p is " + std::to_string(options.dropout_p) +
+    throw CollectiveError("attention: dropout_p is " + detail::number_text(options.dropout_p) +
                           ": give it a probability of 0 or more and less than 1");
   return Attention<E...>(std::move(parts), options, std::move(numbers));
 }

@@ -10,13 +10,14 @@
 
 namespace halogen::detail {
 
-/// At most six digits: "60", "0.5", "1e+09".
-inline std::string number_text(double number) {
-  std::array<char, 32> text{};
-  const auto [end, fault] =
-      std::to_chars(text.data(), text.data() + text.size(), number, std::chars_format::general, 6);
-  return {text.data(), fault == std::errc() ? end : text.data()};
+/// A number with so many digits, as "%.3g" (general) or "%.1f" (fixed) have it where the decimal sign is a point.
+inline std::string number_text(double number, std::chars_format format, int digits) {
+  std::array<char, 400> text;  // 1e308 as fixed has 309 digits before the point
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), number, format, digits).ptr};
 }
+
+/// At most six digits: "60", "0.5", "1e+09".
+inline std::string number_text(double number) { return number_text(number, std::chars_format::general, 6); }
 
 /// The number that the whole text is, or nothing.
 inline std::optional<double> number_in(std::string_view text) {

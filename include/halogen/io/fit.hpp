@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -31,6 +30,7 @@
 #include <vector>
 
 #include "halogen/comm/agree.hpp"
+#include "halogen/core/number_text.hpp"
 #include "halogen/core/philox.hpp"
 #include "halogen/io/fit_options.hpp"
 #include "halogen/train/evaluate_loss.hpp"
@@ -98,12 +98,6 @@ inline void shuffle(std::vector<index_t>& order, std::uint64_t seed, index_t epo
 /// Whether a bar is shown.
 inline bool shows_progress(Progress progress) {
   return progress == Progress::bar || (progress == Progress::automatic && isatty(STDERR_FILENO) != 0);
-}
-
-/// A number with so many digits, as "%.3g" (general) or "%.1f" (fixed) have it where the decimal sign is a point.
-inline std::string number_text(double value, std::chars_format format, int digits) {
-  std::array<char, 400> text;  // 1e308 as fixed has 309 digits before the point
-  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value, format, digits).ptr};
 }
 
 /// Both losses by epoch, on a logarithmic scale where they are positive.
@@ -294,7 +288,7 @@ class FitRun {
     if (!std::isfinite(value))
       throw CollectiveError("fit: the loss of step " + std::to_string(taken_) + " (epoch " + std::to_string(epoch) +
                             ", batch " + std::to_string(number) + ") is " +
-                            (std::isnan(value) ? "nan" : std::to_string(value)) +
+                            (std::isnan(value) ? "nan" : number_text(value)) +
                             words_about_fields(batch.x, batch.y, batch.weight) + "; " +
                             words_about_parameters(trainer_) + (keeper_ ? "; " + keeper_->words_about_newest() : ""));
     at_.loss += value / static_cast<double>(batches_);

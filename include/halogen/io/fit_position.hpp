@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "halogen/core/number_text.hpp"
 #include "halogen/io/checkpoints.hpp"
 
 namespace halogen {
@@ -118,8 +119,8 @@ class FitKeeper {
         checkpoints_(options.folder, {options.keep_last, options.asynchronous}) {
     if (options.every_steps < 0 || !(options.every_seconds >= 0) || !(options.time_limit >= 0))
       throw CollectiveError("fit: checkpoints every " + std::to_string(options.every_steps) + " steps or " +
-                            std::to_string(options.every_seconds) + " s, a time limit of " +
-                            std::to_string(options.time_limit) + " s: give 0 or more");
+                            number_text(options.every_seconds) + " s, a time limit of " +
+                            number_text(options.time_limit) + " s: give 0 or more");
   }
 
   /// Collective: where the newest whole checkpoint was.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "halogen/core/config.hpp"
+#include "halogen/core/number_text.hpp"
 #include "halogen/run/layout.hpp"
 #include "halogen/run/parameter_schedule.hpp"
 #include "halogen/run/parameter_sharding.hpp"
@@ -77,7 +78,9 @@ HALOGEN_INLINE std::string parameter_traffic(const detail::ParameterSchedule& sc
 }
 #endif
 
-inline double mib(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0); }
+inline std::string mib(std::size_t bytes) {
+  return number_text(static_cast<double>(bytes) / (1024.0 * 1024.0), std::chars_format::fixed, 2);
+}
 
 #if HALOGEN_BODIES
 /// "; halo rows 1+1, 2 messages, 64 values": what this rank's piece holds of others, from dimension `first` on.
@@ -168,9 +171,9 @@ HALOGEN_INLINE std::string memory_text(const Layout& layout) {
   std::string text;
   if (bytes.stored != bytes.computed)
     text += format("fields of %zu bytes a value, computed in %zu, as parameters are\n", bytes.stored, bytes.computed);
-  text += format("memory per rank: tensors %.2f MiB (kept for backward %.2f), workspace %.2f MiB, exchange %.2f MiB\n",
-                 mib(memory.tensors), mib(memory.kept), mib(memory.workspace), mib(memory.exchange));
-  if (memory.functions > 0) text += format("memory of functions of fields: %.2f MiB\n", mib(memory.functions));
+  text += "memory per rank: tensors " + mib(memory.tensors) + " MiB (kept for backward " + mib(memory.kept) +
+          "), workspace " + mib(memory.workspace) + " MiB, exchange " + mib(memory.exchange) + " MiB\n";
+  if (memory.functions > 0) text += "memory of functions of fields: " + mib(memory.functions) + " MiB\n";
   const TrafficUse traffic = layout.halo_traffic(), all = layout.traffic();
   text += format("halo exchange per rank: %lld messages, %lld bytes\n", static_cast<long long>(traffic.messages),
                  static_cast<long long>(traffic.bytes));
@@ -209,11 +212,11 @@ class ParameterText {
                     sums_ ? "; one all_reduce of the gradient" : "");
     const ParameterBuckets& buckets = sharding_->buckets;
     const auto own = static_cast<std::size_t>(buckets.values_per_rank());
-    return format("parameters %lld over %d ranks: %zu on this one (%.2f MiB), gradient and two moments as many\n",
-                  parameters, buckets.ranks(), own, mib(own * layout_.value_bytes().computed)) +
-           format("sharded parameters: %d all_gathers, %d reduce_scatters, staging %.2f MiB\n",
+    return format("parameters %lld over %d ranks: %zu on this one (%s MiB), gradient and two moments as many\n",
+                  parameters, buckets.ranks(), own, mib(own * layout_.value_bytes().computed).c_str()) +
+           format("sharded parameters: %d all_gathers, %d reduce_scatters, staging %s MiB\n",
                   shards_ ? schedule_.all_gathers() : 0, reduces_ ? schedule_.reduce_scatters() : 0,
-                  mib(schedule_.staging_bytes())) +
+                  mib(schedule_.staging_bytes()).c_str()) +
            of_points();
   }
 

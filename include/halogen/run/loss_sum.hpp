@@ -6,6 +6,7 @@
 
 #include "halogen/core/config.hpp"
 #include "halogen/core/loss_reduction.hpp"
+#include "halogen/core/number_text.hpp"
 #include "halogen/core/tensor_view.hpp"
 #include "halogen/kernels/loss.hpp"
 #include "halogen/tensor/rank_sums.hpp"
@@ -223,7 +224,7 @@ HALOGEN_INLINE void detail::check_loss_weights(double weight_sum, bool of_classe
                                : "a label is no class of the prediction, or a weight is NaN or less than 0") +
                           std::string("; labels are 0 to the number of channels less 1, or ignore_index"));
   if (!(weight_sum > 0))
-    throw CollectiveError("the loss weights sum to " + std::to_string(weight_sum) +
+    throw CollectiveError("the loss weights sum to " + number_text(weight_sum) +
                           ": at least one must be positive, none NaN");
 }
 #endif

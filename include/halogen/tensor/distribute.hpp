@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "halogen/comm/agree.hpp"
+#include "halogen/core/number_text.hpp"
 #include "halogen/core/why.hpp"
 #include "halogen/tensor/sharded.hpp"
 
@@ -157,7 +158,7 @@ void require_finite(const Field& field, const std::string& name) {
         at = std::to_string(global % field.extent(d)) + (at.empty() ? "" : ", ") + at;
         global /= field.extent(d);
       }
-      throw Error(name + " is " + std::to_string(value) + " at (" + at + "): check the data or the time step");
+      throw Error(name + " is " + detail::number_text(value) + " at (" + at + "): check the data or the time step");
     });
   });
 }

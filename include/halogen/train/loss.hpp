@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "halogen/core/number_text.hpp"
 #include "halogen/kernels/loss.hpp"
 #include "halogen/tensor/sharded.hpp"
 #include "halogen/train/fit.hpp"
@@ -42,7 +43,7 @@ concept NoNetwork = Unstored<X> && !requires(const X& x) { applied_network(x); }
 /// A number of a loss, if it is within the limits; else CollectiveError.
 inline double within(const char* name, double value, double low, double high, const char* wanted) {
   if (value >= low && value <= high) return value;
-  throw CollectiveError(std::string(name) + " = " + std::to_string(value) + ": give " + wanted);
+  throw CollectiveError(std::string(name) + " = " + number_text(value) + ": give " + wanted);
 }
 }  // namespace detail
 

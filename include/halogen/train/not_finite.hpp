@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "halogen/core/number_text.hpp"
 #include "halogen/train/network.hpp"
 #include "halogen/train/parameter_groups.hpp"
 
@@ -188,7 +189,7 @@ class StepCheck {
     put_back();
     std::string text = std::isfinite(loss)
                            ? "the gradient of " + tensor_name<Held>(tensor) + " is the first that is not finite"
-                           : "the loss is " + (std::isnan(loss) ? "nan" : std::to_string(loss));
+                           : "the loss is " + (std::isnan(loss) ? "nan" : number_text(loss));
     if (const int held = first_tensor_not_finite(parameters_, parameters_.view(), world); held != tensors)
       text += "; parameter " + tensor_name<Held>(held) + " is the first that is not finite before it";
     text += words_about_rest();

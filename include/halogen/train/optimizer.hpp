@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "halogen/core/config.hpp"
+#include "halogen/core/number_text.hpp"
 #include "halogen/core/why.hpp"
 #include "halogen/kernels/layer_scales.hpp"
 #include "halogen/train/gradient_norm.hpp"
@@ -136,7 +137,7 @@ concept OptimizerSettings = requires(const X& settings) {
 
 namespace detail {
 [[noreturn]] inline void refuse_setting(const char* optimizer, const char* name, double value, const char* wanted) {
-  throw CollectiveError(std::string(optimizer) + ": " + name + " = " + std::to_string(value) + ": give " + wanted);
+  throw CollectiveError(std::string(optimizer) + ": " + name + " = " + number_text(value) + ": give " + wanted);
 }
 inline void expect_positive(const char* optimizer, const char* name, double value) {
   if (!(value >= 0 && std::isfinite(value))) refuse_setting(optimizer, name, value, "a finite number of 0 or more");

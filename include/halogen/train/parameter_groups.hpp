@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "halogen/core/number_text.hpp"
 #include "halogen/core/why.hpp"
 #include "halogen/kernels/optimizers.hpp"
 #include "halogen/train/sharded_parameters.hpp"
@@ -167,8 +168,8 @@ class GroupsOfParameters {
     for (std::size_t g = 0; g < groups.size(); ++g) {
       for (const double factor : {groups[g].lr_factor, groups[g].decay_factor})
         if (!(factor >= 0 && factor < 1e300))
-          throw CollectiveError("group " + std::to_string(g) + " of parameters: a factor of " + std::to_string(factor) +
-                                ": give a finite number of 0 or more");
+          throw CollectiveError("group " + std::to_string(g) + " of parameters: a factor of " +
+                                detail::number_text(factor) + ": give a finite number of 0 or more");
       if (!is_used[g])
         throw CollectiveError("group " + std::to_string(g) +
                               " of parameters holds none that an earlier group does not hold: look at "
