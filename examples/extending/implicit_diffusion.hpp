@@ -37,6 +37,8 @@ struct ImplicitDiffusion : hg::FieldStage<ImplicitDiffusion<E>, hg::FieldOf<E>> 
  private:
   template <class Field>
   Field solved(const Field& u) const {
+    if (u.local_extent(0) != u.extent(0))
+      throw hg::CollectiveError("implicit_diffusion: the depth is cut: redistribute the field with it whole");
     const Field v(u.shape());
     const auto from = u.to_local(), to = v.to_local();
     Kokkos::View<double*> factor("factor", from.extent(0));

@@ -5,6 +5,7 @@
 
 #include "../../examples/extending/implicit_diffusion.hpp"
 #include "support/array.hpp"
+#include "support/refusal.hpp"
 
 namespace test_array_own_stage {
 
@@ -46,6 +47,16 @@ TEST_CASE("a stage of one's own: its equation, its gradient, its words, under ot
     CHECK(std::isfinite(value));
     CHECK(hg::explain(implicit_diffusion(u, k) + u).find("implicit diffusion, nothing moves") != std::string::npos);
   });
+}
+
+TEST_CASE("a stage of one's own refuses what its kernel cannot do, on all ranks") {
+  using Layers = hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn, hg::dyn>, hg::Mesh<"z">, hg::Shard<0>>;
+  const auto mesh = hg::device_mesh<hg::Mesh<"z">>(grid_world(), {-1});
+  Layers u(mesh, {8, 3, 3});
+  u = hg::randn_like(u, {.seed = 1});
+  const std::string said = support::refusal<hg::CollectiveError>([&] { Layers(implicit_diffusion(u, k)); });
+  CHECK(said.starts_with(mesh.size() > 1 ? "implicit_diffusion: the depth is cut" : ""));
+  CHECK(said.empty() == (mesh.size() == 1));
 }
 
 }  // namespace test_array_own_stage
