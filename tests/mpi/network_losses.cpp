@@ -170,18 +170,17 @@ TEST_CASE("several networks and fields in one expression, one applied twice, one
   }
 }
 
-TEST_CASE("a network of floats under a loss in double; parameters that the loss does not hold") {
+TEST_CASE("a network of floats under a loss in double") {
   const auto parameters = hg::initial_parameters<Small, float>(7);
   for (const auto& mesh : support::grids()) {
     const auto x = drawn<float>(mesh, 1), y = drawn<float>(mesh, 2);
-    auto step = hg::value_and_grad([&](auto net, auto) { return hg::mean(hg::square(hg::cast<double>(net(x)) - y)); });
-    const auto [loss, gradient, none] = step(parameters, parameters);
+    auto step = hg::value_and_grad([&](auto net) { return hg::mean(hg::square(hg::cast<double>(net(x)) - y)); });
+    const auto [loss, gradient] = step(parameters);
     auto one = hg::value_and_grad([&](auto net) { return hg::mse(net(x), y); });
     const auto [expected, its] = one(parameters);
     CHECK(loss == doctest::Approx(expected).epsilon(1e-5));
     const auto a = whole(gradient), b = whole(its);
     for (std::size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-4).scale(1e-2));
-    for (const float v : whole(none)) CHECK(v == 0);
   }
 }
 
