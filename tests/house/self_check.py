@@ -131,8 +131,8 @@ BENCHES = [
     (["no_such_name"], 1, "no name matches 'no_such_name'"),
     (["--programs", "no_such_name"], 1, "no name matches"),
     (["--programs", "conv2d_17_1023_forward"], 0, "bench_conv2d bench_machine bench_shapes"),
-    (["--pairs", "0", "maxpool"], 1, "--pairs wants at least 1"),
-    (["--settings", "fastest", "maxpool"], 1, "--settings are some of"),
+    (["--pairs", "0", "maxpool"], 1, "--pairs is 0: give 1 or more"),
+    (["--settings", "fastest", "maxpool"], 1, "--settings is 'fastest': give some of"),
 ]
 
 
