@@ -139,8 +139,8 @@ struct one_point {
     } else if constexpr (!std::is_void_v<field_read_t<E>>) {
       return is_open ? 0u : single_in<field_read_t<E>>();
     } else {
-      using Operands = operands_of<E>;
-      return bits_of_sources<E>(Operands{}, is_open ? all_open(Operands{}) : all_single(Operands{}));
+      using Inner = operands_of<E>;
+      return bits_of_sources<E>(Inner{}, is_open ? all_open(Inner{}) : all_single(Inner{}));
     }
   }
 
