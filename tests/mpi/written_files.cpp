@@ -3,15 +3,14 @@
 // back whatever the cut, the chunks and the compression, points that nobody wrote are missing, and who writes when is
 // counted. Compiled twice, for both builds of the libraries (tests/CMakeLists.txt).
 #include <doctest/doctest.h>
-#include <sys/resource.h>
 
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <halogen/io/hdf5_writer.hpp>
 #include <halogen/io/netcdf_writer.hpp>
 #include <random>
 
+#include "support/full_disk.hpp"
 #include "support/network.hpp"
 #include "support/refusal.hpp"
 #include "support/run_name.hpp"
@@ -201,26 +200,6 @@ void check_refusals(const fs::path& folder) {
         }).starts_with("cannot write 'series' of '" + (folder / "absent" / Format::file).string() + "': "));
 }
 
-/// A disk that is full: no file of this process may grow past some bytes.
-class FullDisk {
- public:
-  explicit FullDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit now{bytes, before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &now);
-  }
-  FullDisk(const FullDisk&) = delete;
-  FullDisk& operator=(const FullDisk&) = delete;
-  ~FullDisk() {
-    setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  void (*handler_)(int);
-  rlimit before_{};
-};
-
 /// Where the disk is full all ranks say the same sentence, and go on.
 template <class Format>
 void check_full_disk(const fs::path& folder) {
@@ -232,7 +211,7 @@ void check_full_disk(const fs::path& folder) {
     const fs::path path = folder / (std::to_string(level) + Format::file);
     std::string said;
     {
-      const FullDisk full(400'000);
+      const support::FullDisk full(400'000);
       said = support::refusal<hg::CollectiveError>([&] { Format::save(path, "a", field, {.level = level}); });
     }
     CAPTURE(said);
@@ -352,7 +331,7 @@ TEST_CASE("a full disk without any space: the system's words, no file, and the n
   const auto check = [&]<class Format>(Format) {
     const fs::path path = folder.path() / Format::file;
     {
-      const FullDisk full(0);
+      const support::FullDisk full(0);
       const std::string said = support::refusal<hg::CollectiveError>([&] {
         Format::save(path, "a", Series(mesh, {1, 2, 3, 7}));
       });

@@ -5,15 +5,13 @@
 // whose samples have the same bits on every mesh, of which each rank reads its chunks and no other.
 #include <doctest/doctest.h>
 
-#include <sys/resource.h>
-
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <halogen/io/field_dataset.hpp>
 #include <halogen/io/zarr_writer.hpp>
 #include <random>
 
+#include "support/full_disk.hpp"
 #include "support/network.hpp"
 #include "support/reference_files.hpp"
 #include "support/refusal.hpp"
@@ -461,26 +459,6 @@ std::string said_of(const fs::path& path, F f) {
   return said.starts_with(begin) ? said.substr(begin.size()) : "otherwise: " + said;
 }
 
-/// A disk that is full: no file of this process may grow past some bytes.
-class FullDisk {
- public:
-  explicit FullDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit now{bytes, before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &now);
-  }
-  FullDisk(const FullDisk&) = delete;
-  FullDisk& operator=(const FullDisk&) = delete;
-  ~FullDisk() {
-    setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  void (*handler_)(int);
-  rlimit before_{};
-};
-
 }  // namespace
 
 TEST_CASE("a name that leads elsewhere is refused, and nothing is removed") {
@@ -545,12 +523,12 @@ TEST_CASE("what fails, fails before the older array goes") {
   CHECK(said({.chunks = {1, 1, 1 << 15, 1 << 15}, .compression = hg::ZarrCompression::blosc})
             .starts_with("a chunk of 4294967296 bytes, but blosc takes at most 21474"));
   {  // the chunks have space, the metadata do not
-    const FullDisk full(400);
+    const support::FullDisk full(400);
     CHECK(said_of(store / "a", [&] { hg::save_zarr(store, "a", field_of(mesh, 2)); }) == "File too large");
   }
   CHECK(holds(store, "a", 1));
   {  // neither has
-    const FullDisk full(20);
+    const support::FullDisk full(20);
     CHECK(said_of(store / "a", [&] {
             hg::save_zarr(store, "a", field_of(mesh, 2), {.compression = hg::ZarrCompression::none});
           }).starts_with("otherwise: cannot write '" + (store / "a" / ".partial" / "c").string()));
@@ -562,7 +540,7 @@ TEST_CASE("what fails, fails before the older array goes") {
   {  // of a series the older chunk stays
     const hg::ZarrSeries<Small> series(store, "s", mesh, small, {.compression = hg::ZarrCompression::none});
     series.write(0, field_of(mesh, 4));
-    const FullDisk full(20);
+    const support::FullDisk full(20);
     CHECK(support::refusal<hg::CollectiveError>([&] { series.write(0, field_of(mesh, 5)); }).find("File too large") !=
           std::string::npos);
   }
