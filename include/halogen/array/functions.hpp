@@ -113,6 +113,13 @@ HALOGEN_ROUNDED(rounded_to_even, nearbyint)
   };                                                                                    \
   HALOGEN_BINARY_FUNCTION(Name, function)
 
+#define HALOGEN_UNARY_FUNCTION(Name, function)   \
+  template <class A>                             \
+    requires FieldOperand<A>                     \
+  auto function(A a) {                           \
+    return halogen::apply(Name{}, std::move(a)); \
+  }
+
 #define HALOGEN_UNARY(Name, function, value_expression, the_partial) \
   struct Name {                                                      \
     template <class A>                                               \
@@ -124,11 +131,7 @@ HALOGEN_ROUNDED(rounded_to_even, nearbyint)
       return the_partial;                                            \
     }                                                                \
   };                                                                 \
-  template <class A>                                                 \
-    requires FieldOperand<A>                                         \
-  auto function(A a) {                                               \
-    return halogen::apply(Name{}, std::move(a));                     \
-  }
+  HALOGEN_UNARY_FUNCTION(Name, function)
 
 // A real function whose derivative is 0 or not asked for.
 #define HALOGEN_WITHOUT_GRADIENT(Name, function, value_expression) \
@@ -139,11 +142,7 @@ HALOGEN_ROUNDED(rounded_to_even, nearbyint)
       return value_expression;                                     \
     }                                                              \
   };                                                               \
-  template <class A>                                               \
-    requires FieldOperand<A>                                       \
-  auto function(A a) {                                             \
-    return halogen::apply(Name{}, std::move(a));                   \
-  }
+  HALOGEN_UNARY_FUNCTION(Name, function)
 
 HALOGEN_BINARY(Plus, operator+, detail::sum_of(a, b), 1.0f, 1.0f)
 HALOGEN_BINARY(Minus, operator-, detail::difference_of(a, b), 1.0f, -1.0f)
@@ -294,6 +293,7 @@ auto clamp(const A& a, const Low& low, const High& high) {
 #undef HALOGEN_BINARY
 #undef HALOGEN_BINARY_FUNCTION
 #undef HALOGEN_UNARY
+#undef HALOGEN_UNARY_FUNCTION
 #undef HALOGEN_WITHOUT_GRADIENT
 
 }  // namespace halogen

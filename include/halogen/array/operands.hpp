@@ -110,7 +110,7 @@ constexpr unsigned single_in() {
 
 template <class E>
 struct one_point;
-/// Of a node's dimensions those (bits) whose source in all operands is among theirs, `own` bits of each.
+/// The dimensions (bits) of a node that show a dimension among `all` of its operands, or the same value at all points.
 template <class E, class... Operand>
 constexpr unsigned bits_of_sources(TypeList<Operand...>, unsigned all) {
   unsigned bits = 0;
