@@ -1,4 +1,4 @@
-// timeout: 120
+// timeout: 400
 // guard: no
 // What comm/environment.hpp promises of a whole process, so the tests start processes: this executable again, with one
 // of the skipped test cases ("child ...") and other environment variables, alone or under mpirun.
