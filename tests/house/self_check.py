@@ -110,6 +110,16 @@ PUBLIC = [
     ("namespace halogen {\nHALOGEN_UNARY(Sine, sin, Kokkos::sin(a), cos(a))\n}\n", "", "tries hg::sin"),
 ]
 
+# rows of the table of layers, reasons, how many windows there are -> what layers.py must say
+LAYERS = [
+    ({"relu": ""}, {}, None, "'ReLU' is a public type that"),
+    ({"relu": "ReLU ReLU7"}, {}, None, "no header of include/halogen/layers declares 'ReLU7'"),
+    ({}, {"CUDA": {"in_evaluation": ""}}, None, "in_evaluation.hpp: none of its layers stands in tests/cuda"),
+    ({}, {"breadth": {"relu": "seldom"}}, None, "relu stands among breadth"),
+    ({}, {"network.hpp": {"flip": ""}}, None, "flip.hpp: none of its layers stands in include/halogen/network.hpp"),
+    ({}, {}, -1, "layers and windows, and layer_table.table() has"),
+]
+
 # counts of functions (chains of 1, 4 and 8 layers, U-Net) beside 100, 130, 170, 200 -> what instantiations.py must say
 COUNTS = [
     ((100, 130, 170, 200), None),
@@ -173,6 +183,25 @@ def check_public():
         if (expected is None and found) or (expected is not None and expected not in found):
             print(f"expected {expected!r} of\n{header}but got {found!r}")
             right = False
+    return right
+
+
+def check_layers():
+    """layers.py over this tree, with a table, a list or a count that is not as it should be."""
+    sys.path.insert(0, str(HERE))
+    import layers
+    root, table = HERE.parents[1], layers.layer_table
+    whole, owes_not, rows = dict(table.LAYERS), layers.OWES_NOT, table.table
+    right = True
+    for changed, reasons, count, expected in LAYERS:
+        table.LAYERS = {header: names for header, names in (whole | changed).items() if names}
+        layers.OWES_NOT = {which: owes_not[which] | reasons.get(which, {}) for which in owes_not}
+        table.table = lambda: rows()[:count]
+        found = "\n".join(layers.faults(root))
+        if expected not in found:
+            print(f"expected {expected!r} of {changed}, {reasons}, {count}, but got {found!r}")
+            right = False
+    table.LAYERS, layers.OWES_NOT, table.table = whole, owes_not, rows
     return right
 
 
@@ -273,6 +302,7 @@ def main():
                            control)
     right &= check_passed()
     right &= check_public()
+    right &= check_layers()
     right &= check_counts()
     right &= check_bench()
     right &= check_once()

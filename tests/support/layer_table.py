@@ -251,3 +251,7 @@ def others():
 
 def table():
     return [*convolutions(), *pools(), *resampling(), *others()]
+
+
+if __name__ == "__main__":  # how many, for tests/CMakeLists.txt
+    print(len(table()))
