@@ -120,6 +120,14 @@ LAYERS = [
     ({}, {}, -1, "layers and windows, and layer_table.table() has"),
 ]
 
+# README.md beside docs/a.md with a heading "One, two" -> what links.py must say, or None
+LINKS = [
+    ("[a](docs/a.md), [b](docs/a.md#one-two), [c](https://halogen.org)\n```\n[d](no.md)\n```\n", None),
+    ("[a](docs/b.md)\n", "(docs/b.md) leads to no file"),
+    ("[a](docs/a.md#three)\n", "(docs/a.md#three) leads to no heading"),
+    ("nothing\n", "no page has a link"),
+]
+
 # counts of functions (chains of 1, 4 and 8 layers, U-Net) beside 100, 130, 170, 200 -> what instantiations.py must say
 COUNTS = [
     ((100, 130, 170, 200), None),
@@ -202,6 +210,22 @@ def check_layers():
             print(f"expected {expected!r} of {changed}, {reasons}, {count}, but got {found!r}")
             right = False
     table.LAYERS, layers.OWES_NOT, table.table = whole, owes_not, rows
+    return right
+
+
+def check_links():
+    sys.path.insert(0, str(HERE))
+    import links
+    right = True
+    for text, expected in LINKS:
+        with tempfile.TemporaryDirectory() as root:
+            pathlib.Path(root, "docs").mkdir()
+            pathlib.Path(root, "docs/a.md").write_text("# One, two\n")
+            pathlib.Path(root, "README.md").write_text(text)
+            found = "\n".join(links.faults(pathlib.Path(root).resolve()))
+        if (expected is None and found) or (expected is not None and expected not in found):
+            print(f"expected {expected!r} of {text!r}, but got {found!r}")
+            right = False
     return right
 
 
@@ -303,6 +327,7 @@ def main():
     right &= check_passed()
     right &= check_public()
     right &= check_layers()
+    right &= check_links()
     right &= check_counts()
     right &= check_bench()
     right &= check_once()
