@@ -3,7 +3,7 @@
 // HALOGEN_BENCH_FOLDER, or in the temporary one; 1 GB at most, and as much in memory.
 //
 //   mpirun -n 4 bench_files [NAME]...
-#include <halogen/io.hpp>
+#include <halogen/files.hpp>
 #include <halogen/io/hdf5.hpp>
 #include <halogen/io/netcdf_writer.hpp>
 #include <halogen/io/zarr_writer.hpp>

@@ -4,7 +4,7 @@
 //
 // The transpose of a step is the gradient of <step(v), c> with respect to v: one fused kernel, one halo exchange.
 #include <cstdio>
-#include <halogen/array.hpp>
+#include <halogen/array_language.hpp>
 
 using Grid = hg::Mesh<"height", "width">;
 using Field = hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<1>>;  // (H/h, W/w)

@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <halogen/files.hpp>
 #include <halogen/halogen.hpp>
-#include <halogen/io.hpp>
 #include <string>
 #include <vector>
 

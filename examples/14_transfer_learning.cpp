@@ -4,8 +4,8 @@
 // links: halogen::io
 #include <cstdio>
 #include <filesystem>
+#include <halogen/files.hpp>
 #include <halogen/halogen.hpp>
-#include <halogen/io.hpp>
 
 using Mesh = hg::Mesh<"data", "height">;
 template <int Channels>

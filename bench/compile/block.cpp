@@ -2,7 +2,7 @@
 // a user takes to compile at -O1 (issue 28: 30 s and 1 GB).
 #include <cstdio>
 
-#include "halogen/array.hpp"
+#include "halogen/array_language.hpp"
 
 using Mesh = hg::Mesh<"data", "tokens">;
 using Tokens = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn, hg::dyn>, Mesh, hg::Shard<0>, hg::Shard<1>>;

@@ -1,5 +1,5 @@
 // The smallest program that does something: a field, one assignment with a halo, and a number.
-#include <halogen/array.hpp>
+#include <halogen/array_language.hpp>
 
 #include <cstdio>
 

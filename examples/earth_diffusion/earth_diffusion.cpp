@@ -5,8 +5,8 @@
 //
 // A U-Net of the same width learns the same task beside it. The sector 60 E - 150 E is never trained on, and scored.
 #include <cstdio>
+#include <halogen/files.hpp>
 #include <halogen/halogen.hpp>
-#include <halogen/io.hpp>
 #include <iostream>
 #include <string>
 #include <utility>

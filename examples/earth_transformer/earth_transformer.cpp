@@ -5,8 +5,8 @@
 //
 // Coarse colours and fine relief in, fine colours out; the sector 60 E - 150 E is never trained on, and scored.
 #include <cstdio>
+#include <halogen/files.hpp>
 #include <halogen/halogen.hpp>
-#include <halogen/io.hpp>
 #include <iostream>
 #include <string>
 #include <vector>

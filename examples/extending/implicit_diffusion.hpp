@@ -1,7 +1,7 @@
 // A stage of the array language with its gradient: an implicit step of diffusion down each column, as models of ocean
 // and atmosphere mix: v - k (v[z - 1] - 2 v[z] + v[z + 1]) = u, without a flux through top and bottom.
 #pragma once
-#include <halogen/array.hpp>
+#include <halogen/array_language.hpp>
 
 template <class From, class To>
 struct SolveColumn {  // Thomas' algorithm; factor: of each level, as elimination leaves it

@@ -6,8 +6,8 @@
 // The run is written to a Zarr store, and read from it, each rank its own piece. Half of the training is done on one
 // mesh; the other half goes on from its checkpoint on a mesh of one row of ranks.
 #include <cstdio>
+#include <halogen/files.hpp>
 #include <halogen/halogen.hpp>
-#include <halogen/io.hpp>
 #include <halogen/io/field_dataset.hpp>
 #include <halogen/io/zarr_writer.hpp>
 #include <iostream>

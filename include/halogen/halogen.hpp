@@ -1,10 +1,10 @@
 // Halogen: domain-parallel deep learning and stencil computing whose placements are types. All but files (io.hpp).
 #pragma once
 
-#include "halogen/array.hpp"
+#include "halogen/array_language.hpp"
+#include "halogen/layers/attention/multihead_attention.hpp"
 #include "halogen/layers/flip.hpp"
-#include "halogen/layers/function.hpp"
-#include "halogen/layers/multihead_attention.hpp"
+#include "halogen/layers/functions/function.hpp"
 #include "halogen/network.hpp"
 #include "halogen/train/diffusion.hpp"
 #include "halogen/train/ensemble.hpp"

@@ -1,10 +1,4 @@
-// Files: parameters and fields as safetensors, checkpoints of a training. Link halogen::io.
+// Deprecated: the former name of halogen/files.hpp, for one release.
 #pragma once
 
-#include "halogen/io/checkpoint.hpp"
-#include "halogen/io/checkpoints.hpp"
-#include "halogen/io/fields.hpp"
-#include "halogen/io/fit.hpp"
-#include "halogen/io/safetensors.hpp"
-
-namespace hg = halogen;
+#include "halogen/files.hpp"

@@ -1,7 +1,7 @@
 // A functor that a kernel calls must run on the device. nvcc alone knows whether it does.
 // expect: calling a __host__ function from a __host__ __device__ function is not allowed
 // expect: F=Squared
-#include <halogen/kernels/functor_rows.hpp>
+#include <halogen/kernels/rows/functor_rows.hpp>
 
 struct Squared {
   template <class T>

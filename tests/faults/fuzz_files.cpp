@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <halogen/io/checkpoint_folder.hpp>
+#include <halogen/io/checkpoint/checkpoint_folder.hpp>
 #include <halogen/io/time_axis.hpp>
 #if HALOGEN_TEST_LIBRARIES
 #include <halogen/io/hdf5.hpp>

@@ -25,7 +25,7 @@ OWES_NOT = {
         "position_embedding": "has parameters for each point, and the extents there are drawn",
         "patch_merging": COMPOSED, "sinusoidal_embedding": "has neither parameters nor a gradient of its own",
         "rotary_embedding": "stands in attention, which PyTorch has no layer of that turns its heads",
-        "window_attention": "PyTorch has no layer of it; tests/mpi/window_attention.cpp has torchvision's numbers",
+        "window_attention": "PyTorch has no layer of it; tests/mpi/layers/window_attention.cpp has torchvision's numbers",
     },
     "breadth": {
         "class_token": VECTORS, "embedding": VECTORS, "time_embedding": VECTORS, "expand": VECTORS,

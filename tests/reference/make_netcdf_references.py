@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_netcdf_references.py FOLDER: netcdf.json, files that netCDF4 and h5py have written, for tests/mpi/netcdf_files.cpp.
+"""make_netcdf_references.py FOLDER: netcdf.json, files that netCDF4 and h5py have written, for tests/mpi/io/netcdf_files.cpp.
 
 pip install netCDF4==1.7.5.1.post1 h5py==3.16.0 numpy==2.4.6
 Numbers: value(t, i, j) = 35 t + 7 i + j - 20 on 2 x 5 x 7 points. 'missing': the point (1, 2, 3) is missing.

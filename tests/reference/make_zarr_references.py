@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """make_zarr_references.py FOLDER: writes FOLDER/zarr.json, stores made by zarr-python and xarray, file by file in base64. Their
-numbers are those of value(): tests/mpi/zarr_files.cpp computes them again.
+numbers are those of value(): tests/mpi/io/zarr_files.cpp computes them again.
 
 Needs zarr 3.1.6, xarray 2026.9.0, numcodecs 0.16.6, numpy 2.4.6.
 """

@@ -1,6 +1,6 @@
 // A map's functor that takes float alone: it has no derivative.
 // expect: functor_is_no_template
-#include <halogen/kernels/dual.hpp>
+#include <halogen/kernels/rows/dual.hpp>
 
 #ifdef REFUSE
 struct Half {

@@ -1,7 +1,7 @@
 // As names_of_detail.cpp, of files, as far as their libraries are there.
 #include "../support/names_of_detail.hpp"
 #if __has_include(<nlohmann/json.hpp>) && __has_include(<zlib.h>)
-#include <halogen/io.hpp>
+#include <halogen/files.hpp>
 #include <halogen/io/field_dataset.hpp>
 #include <halogen/io/time_axis.hpp>
 #if __has_include(<zstd.h>) && __has_include(<blosc.h>)

@@ -4,7 +4,7 @@
 #include <array>
 #include <type_traits>
 
-#include "halogen/placement/chunk.hpp"
+#include "halogen/placement/cut.hpp"
 
 namespace {
 

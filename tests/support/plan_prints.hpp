@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "halogen/train/explain.hpp"
+#include "halogen/train/explain_training.hpp"
 
 namespace support {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "halogen/comm/comm_statistics.hpp"
 #include "halogen/comm/environment.hpp"
-#include "halogen/comm/statistics.hpp"
 #include "halogen/halo/redistribute.hpp"
 
 namespace support {

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
-#include <halogen/io/zarr_layout.hpp>
+#include <halogen/io/zarr/zarr_layout.hpp>
 #include <nlohmann/json.hpp>
 
 namespace support {

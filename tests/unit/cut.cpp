@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "halogen/core/philox.hpp"
-#include "halogen/placement/chunk.hpp"
+#include "halogen/placement/cut.hpp"
 #include "halogen/stencil/window.hpp"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <halogen/comm/start.hpp>
 #include <halogen/io/fit.hpp>
 #include <halogen/io/time_axis.hpp>
-#include <halogen/train/explain.hpp>
+#include <halogen/train/explain_training.hpp>
 
 #include <doctest/doctest.h>
 

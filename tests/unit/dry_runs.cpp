@@ -18,8 +18,9 @@ constexpr int base = 16, out = 3;
 using Net3d = hg::UNet3d<7, out, base>;
 using Net2d = hg::UNet<7, out, base>;
 const Volume::Extents levels_of_the_earth{1, 7, 100, 1440, 1440};
-const Volume::Extents on_the_grid{1, 7, 128, 1536, 1536};  // cut on the grid of tiles (layers/convolution/winograd.hpp)
-const Plane::Extents eight_billion{1, 7, 65536, 131072};   // 2^33 points
+const Volume::Extents on_the_grid{1, 7, 128, 1536,
+                                  1536};  // cut on the grid of tiles (layers/convolution/winograd_windows.hpp)
+const Plane::Extents eight_billion{1, 7, 65536, 131072};  // 2^33 points
 
 /// Values of a channel: rows begin on cache lines, channels an odd number of them apart.
 index_t channel(index_t planes, index_t rows, index_t columns) {
@@ -37,7 +38,7 @@ index_t kept_bytes(index_t d, index_t h, index_t w, index_t m, bool volume) {
               (2 + 2 * 4) * base * level(4, m));
 }
 
-/// Bytes that a rank amid others sends: of 13 values and 9 gradients (tests/mpi/traffic.cpp) its rim.
+/// Bytes that a rank amid others sends: of 13 values and 9 gradients (tests/mpi/comm/traffic.cpp) its rim.
 index_t sent_bytes(index_t d, index_t h, index_t w, bool volume) {
   const auto rim = [&](index_t scale) { return (volume ? d / scale : 1) * 2 * (h / scale + w / scale + 2); };
   return 4 * ((7 + 7 * base) * rim(1) + 17 * base * rim(2) + 18 * base * rim(4));

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "halogen/core/philox.hpp"
-#include "halogen/kernels/exponential.hpp"
+#include "halogen/kernels/vector/exponential.hpp"
 
 namespace {
 

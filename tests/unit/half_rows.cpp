@@ -1,7 +1,7 @@
 // Rows of bfloat16 read and written as vectors of float: each lane as the number by itself.
 #include <doctest/doctest.h>
 
-#include <halogen/kernels/simd.hpp>
+#include <halogen/kernels/vector/simd.hpp>
 #include <initializer_list>
 
 namespace {

@@ -1,6 +1,6 @@
 // Activation functions on the host: against their definitions in long double, in units of the last place, derivatives
 // too; ends and NaN as PyTorch has them; a row's last points have the bits of those in full vectors.
-#include "halogen/kernels/nonlinearity.hpp"
+#include "halogen/kernels/rows/nonlinearity.hpp"
 
 #include <doctest/doctest.h>
 

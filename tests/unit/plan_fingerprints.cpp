@@ -7,8 +7,8 @@
 // HALOGEN_WRITE=1 writes that file anew, of the plans as they are. HALOGEN_PLAN_TEXTS=folder writes what the hashes are
 // made of into a folder: numbers and explain of every rank, one file for each model and kind (docs/testing.md).
 //
-// Header-only, since plans depend on the widths of vectors (layers/convolution/winograd.hpp), which are set here for
-// all machines.
+// Header-only, since plans depend on the widths of vectors (layers/convolution/winograd_windows.hpp), which are set
+// here for all machines.
 #define HALOGEN_VECTOR_BYTES 32
 #define HALOGEN_WIDE_VECTOR_BYTES 64
 #include <doctest/doctest.h>

@@ -18,7 +18,14 @@
 #include <vector>
 
 #include "halogen/core/philox.hpp"
+#include "halogen/layers/activations/gelu.hpp"
+#include "halogen/layers/activations/leaky_relu.hpp"
+#include "halogen/layers/activations/relu.hpp"
+#include "halogen/layers/activations/silu.hpp"
+#include "halogen/layers/activations/softmax.hpp"
+#include "halogen/layers/activations/tanh.hpp"
 #include "halogen/layers/adaptive_max_pool.hpp"
+#include "halogen/layers/attention/neighborhood_attention.hpp"
 #include "halogen/layers/avg_pool2d.hpp"
 #include "halogen/layers/batch_norm.hpp"
 #include "halogen/layers/chunk.hpp"
@@ -27,23 +34,16 @@
 #include "halogen/layers/conv_transpose2d.hpp"
 #include "halogen/layers/crop.hpp"
 #include "halogen/layers/expand.hpp"
-#include "halogen/layers/function.hpp"
-#include "halogen/layers/gelu.hpp"
+#include "halogen/layers/functions/function.hpp"
 #include "halogen/layers/global_avg_pool.hpp"
 #include "halogen/layers/group_norm.hpp"
 #include "halogen/layers/interpolate.hpp"
 #include "halogen/layers/layer_norm.hpp"
-#include "halogen/layers/leaky_relu.hpp"
 #include "halogen/layers/linear.hpp"
 #include "halogen/layers/max_pool2d.hpp"
-#include "halogen/layers/neighborhood_attention.hpp"
 #include "halogen/layers/pad.hpp"
 #include "halogen/layers/pixel_shuffle.hpp"
-#include "halogen/layers/relu.hpp"
 #include "halogen/layers/residual.hpp"
-#include "halogen/layers/silu.hpp"
-#include "halogen/layers/softmax.hpp"
-#include "halogen/layers/tanh.hpp"
 #include "halogen/layers/upsample.hpp"
 #include "support/own_layers.hpp"
 #include "support/plan_interpreter.hpp"
@@ -162,7 +162,8 @@ hg::Traced with_channels(hg::Traced x, F f) {
   return f.template operator()<most_channels>();
 }
 
-/// A 3 x 3 window of these channels sums its weights' gradient beside its input's (layers/convolution/winograd.hpp).
+/// A 3 x 3 window of these channels sums its weights' gradient beside its input's
+/// (layers/convolution/winograd_windows.hpp).
 hg::Traced convolution(hg::Traced x, bool wide, bool bias) {
   return with_channels(x, [&]<int C>() {
     using Window = hg::Kernel<3>;

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <halogen/kernels/simd.hpp>
+#include <halogen/kernels/vector/simd.hpp>
 #include <vector>
 
 namespace {

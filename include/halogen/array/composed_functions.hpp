@@ -5,8 +5,8 @@
 #include <limits>
 #include <optional>
 
-#include "halogen/array/assign.hpp"
-#include "halogen/array/functions.hpp"
+#include "halogen/array/evaluate/assign.hpp"
+#include "halogen/array/expression/functions.hpp"
 
 namespace halogen {
 namespace detail {

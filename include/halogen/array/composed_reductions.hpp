@@ -3,7 +3,7 @@
 #pragma once
 
 #include "halogen/array/composed_functions.hpp"
-#include "halogen/array/statistics.hpp"
+#include "halogen/array/stages/statistics.hpp"
 
 namespace halogen {
 namespace detail {

@@ -7,8 +7,8 @@
 //   Field noisy = x + sigma * hg::randn_like(x, {.seed = 7, .step = step, .stream = 1});
 #pragma once
 
-#include "halogen/array/assign.hpp"
-#include "halogen/array/pointwise.hpp"
+#include "halogen/array/evaluate/assign.hpp"
+#include "halogen/array/expression/pointwise.hpp"
 #include "halogen/core/philox.hpp"
 
 namespace halogen {

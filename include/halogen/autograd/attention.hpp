@@ -1,7 +1,7 @@
 // The gradient of attention: from its result and logsumexp, the logits computed again tile by tile.
 #pragma once
 
-#include "halogen/array/attention.hpp"
+#include "halogen/array/attention/attention.hpp"
 #include "halogen/autograd/contraction.hpp"
 #include "halogen/autograd/gradient.hpp"
 

@@ -1,7 +1,7 @@
 // The gradient of concatenate_pieces: a part for the field, and for the rows what the first piece has of them.
 #pragma once
 
-#include "halogen/array/concatenated_pieces.hpp"
+#include "halogen/array/stages/concatenated_pieces.hpp"
 #include "halogen/autograd/gradient.hpp"
 
 namespace halogen::detail {

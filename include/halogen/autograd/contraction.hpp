@@ -3,7 +3,7 @@
 // gradient is summed over ranks. A cotangent of 0 adds nothing, even if it is multiplied by a NaN.
 #pragma once
 
-#include "halogen/array/contraction.hpp"
+#include "halogen/array/stages/contraction.hpp"
 #include "halogen/autograd/gradient.hpp"
 
 namespace halogen::detail {

@@ -2,7 +2,7 @@
 // added.
 #pragma once
 
-#include "halogen/array/windowed.hpp"
+#include "halogen/array/expression/windowed.hpp"
 
 namespace halogen {
 namespace detail {

@@ -1,7 +1,7 @@
 // The gradient of flip and roll: every point of the cotangent goes back.
 #pragma once
 
-#include "halogen/array/rearranged.hpp"
+#include "halogen/array/stages/rearranged.hpp"
 #include "halogen/autograd/gradient.hpp"
 
 namespace halogen::detail {

@@ -1,7 +1,7 @@
 // The gradients of select and squeeze, unflatten and flatten.
 #pragma once
 
-#include "halogen/array/reshaped.hpp"
+#include "halogen/array/stages/reshaped.hpp"
 #include "halogen/autograd/gradient.hpp"
 
 namespace halogen::detail {

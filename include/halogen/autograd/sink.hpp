@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "halogen/array/stored.hpp"
+#include "halogen/array/evaluate/stored.hpp"
 #include "halogen/autograd/variable.hpp"
 
 namespace halogen::detail {

@@ -1,11 +1,11 @@
 // The arguments of a function that is differentiated, and which expressions depend on them.
 #pragma once
 
-#include "halogen/array/argmax.hpp"
-#include "halogen/array/cumulative.hpp"
-#include "halogen/array/iterate.hpp"
-#include "halogen/array/stencil.hpp"
-#include "halogen/kernels/dual.hpp"
+#include "halogen/array/expression/stencil.hpp"
+#include "halogen/array/stages/argmax.hpp"
+#include "halogen/array/stages/cumulative.hpp"
+#include "halogen/array/stages/iterate.hpp"
+#include "halogen/kernels/rows/dual.hpp"
 
 namespace halogen {
 

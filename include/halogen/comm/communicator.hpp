@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "halogen/comm/exchange.hpp"
+#include "halogen/comm/comm_statistics.hpp"
+#include "halogen/comm/prepared_exchange.hpp"
 #include "halogen/comm/request.hpp"
 #include "halogen/comm/self/transport.hpp"
 #include "halogen/comm/self_copy.hpp"
-#include "halogen/comm/statistics.hpp"
 #include "halogen/core/config.hpp"
 
 namespace halogen {

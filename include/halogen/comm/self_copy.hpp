@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "halogen/comm/comm_statistics.hpp"
 #include "halogen/comm/error.hpp"
-#include "halogen/comm/statistics.hpp"
 #include "halogen/comm/stream.hpp"
 #include "halogen/comm/transfer.hpp"
 #include "halogen/core/config.hpp"

@@ -47,7 +47,7 @@ struct Operation {
 /// object's address.
 struct Constants {};
 
-/// One input of a model's forward: how many channels it has and what they mean (graph/inputs.hpp).
+/// One input of a model's forward: how many channels it has and what they mean (graph/traced_inputs.hpp).
 struct InputShape {
   int channels = 0;
   bool whole = false;    ///< a vector for each sample
@@ -92,7 +92,8 @@ struct ParameterShape {
   }
 };
 
-/// A learned number for each channel that a functor of points reads (layers/map.hpp, layers/stencil.hpp).
+/// A learned number for each channel that a functor of points reads (layers/functions/map.hpp,
+/// layers/functions/stencil.hpp).
 struct ChannelParameter {
   const char* name;
   ParameterShape::Start start = ParameterShape::Start::ones;  ///< uniform: in [-1, 1)

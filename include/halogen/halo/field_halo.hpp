@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "halogen/comm/error.hpp"
-#include "halogen/halo/exchange.hpp"
+#include "halogen/halo/halo_exchange.hpp"
 #include "halogen/halo/kept_moves.hpp"
 #include "halogen/tensor/sharded.hpp"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "halogen/halo/exchange.hpp"
+#include "halogen/halo/halo_exchange.hpp"
 #include "halogen/halo/partial_sums.hpp"
 
 namespace halogen {

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "halogen/halo/exchange.hpp"
+#include "halogen/halo/halo_exchange.hpp"
 
 namespace halogen::detail {
 

@@ -7,8 +7,8 @@
 #include <optional>
 #include <sstream>
 
-#include "halogen/io/checkpoint_shares.hpp"
-#include "halogen/train/chosen_parameters.hpp"
+#include "halogen/io/checkpoint/checkpoint_shares.hpp"
+#include "halogen/train/parameters/chosen_parameters.hpp"
 
 namespace halogen {
 
@@ -215,8 +215,9 @@ ChosenTensors chosen_tensors(const std::vector<NamedTensor>& in_file, const std:
 }
 }  // namespace detail
 
-/// The same of parameters that are chosen by name (train/chosen_parameters.hpp): what others had stays. Fails as above
-/// where a chosen one is missing or does not fit, unless {.fitting = true}. Returns which were taken, on all ranks.
+/// The same of parameters that are chosen by name (train/parameters/chosen_parameters.hpp): what others had stays.
+/// Fails as above where a chosen one is missing or does not fit, unless {.fitting = true}. Returns which were taken, on
+/// all ranks.
 ///
 ///   hg::load_parameters("resnet.safetensors", trainer.parameters(), world, {.skip = {"fc.*"}});
 template <class ModelType, class T, Placement P>

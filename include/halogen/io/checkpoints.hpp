@@ -16,7 +16,7 @@
 #include <sstream>
 #include <thread>
 
-#include "halogen/io/checkpoint_shares.hpp"
+#include "halogen/io/checkpoint/checkpoint_shares.hpp"
 
 namespace halogen {
 

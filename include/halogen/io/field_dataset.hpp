@@ -7,8 +7,8 @@
 #include <map>
 #include <mutex>
 
-#include "halogen/io/channel_statistics.hpp"
-#include "halogen/io/field_dataset_options.hpp"
+#include "halogen/io/data/channel_statistics.hpp"
+#include "halogen/io/data/field_dataset_options.hpp"
 #include "halogen/io/fit.hpp"
 
 namespace halogen {

@@ -32,7 +32,7 @@
 #include "halogen/comm/agree.hpp"
 #include "halogen/core/number_text.hpp"
 #include "halogen/core/philox.hpp"
-#include "halogen/io/fit_options.hpp"
+#include "halogen/io/fit/fit_options.hpp"
 #include "halogen/train/evaluate_loss.hpp"
 #include "halogen/train/not_finite.hpp"
 #include "halogen/train/trainer.hpp"

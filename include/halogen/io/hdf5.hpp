@@ -8,7 +8,7 @@
 
 #include <optional>
 
-#include "halogen/io/library_variable.hpp"
+#include "halogen/io/libraries/library_variable.hpp"
 
 namespace halogen {
 

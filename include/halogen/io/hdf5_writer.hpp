@@ -7,7 +7,7 @@
 #pragma once
 
 #include "halogen/io/hdf5.hpp"
-#include "halogen/io/library_series.hpp"
+#include "halogen/io/libraries/library_series.hpp"
 
 namespace halogen {
 

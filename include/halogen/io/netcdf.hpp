@@ -9,7 +9,7 @@
 #include <limits>
 #include <list>
 
-#include "halogen/io/library_variable.hpp"
+#include "halogen/io/libraries/library_variable.hpp"
 
 namespace halogen {
 

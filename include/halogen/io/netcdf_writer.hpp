@@ -8,7 +8,7 @@
 
 #include <netcdf_meta.h>
 
-#include "halogen/io/library_series.hpp"
+#include "halogen/io/libraries/library_series.hpp"
 #include "halogen/io/netcdf.hpp"
 #if defined(HALOGEN_WITH_MPI) && NC_HAS_PARALLEL4 && NC_VERSION_MAJOR * 100 + NC_VERSION_MINOR >= 408
 #include <netcdf_filter.h>

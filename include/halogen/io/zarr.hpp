@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <atomic>
 
-#include "halogen/io/checkpoint_shares.hpp"
-#include "halogen/io/variable.hpp"
-#include "halogen/io/zarr_chunks.hpp"
+#include "halogen/io/checkpoint/checkpoint_shares.hpp"
+#include "halogen/io/data/file_variable.hpp"
+#include "halogen/io/zarr/zarr_chunks.hpp"
 
 namespace halogen {
 

@@ -8,7 +8,7 @@
 
 #include "halogen/io/fields.hpp"
 #include "halogen/io/zarr.hpp"
-#include "halogen/io/zarr_store.hpp"
+#include "halogen/io/zarr/zarr_store.hpp"
 
 namespace halogen {
 

@@ -13,7 +13,7 @@
 // several, as in PyTorch. A NaN counts as larger than all numbers. Bits do not depend on the mesh.
 #pragma once
 
-#include "halogen/kernels/largest.hpp"
+#include "halogen/kernels/pointwise/largest.hpp"
 #include "halogen/layers/global_avg_pool.hpp"
 #include "halogen/layers/interpolate.hpp"
 

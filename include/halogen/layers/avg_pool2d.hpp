@@ -17,7 +17,7 @@
 // the windows that contain it.
 #pragma once
 
-#include "halogen/kernels/avg_pool.hpp"
+#include "halogen/kernels/pointwise/avg_pool.hpp"
 #include "halogen/layers/max_pool3d.hpp"
 
 namespace halogen {

@@ -22,8 +22,8 @@
 
 #include <ratio>
 
+#include "halogen/layers/functions/map.hpp"
 #include "halogen/layers/group_norm.hpp"
-#include "halogen/layers/map.hpp"
 #include "halogen/run/at.hpp"
 
 namespace halogen {

@@ -7,15 +7,15 @@
 //   Shard<0>, Shard<2> and beyond, Replicate the same          nothing   nothing
 //   Shard<1>, Partial                        does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Halo: none. y is stored. The readers of a GLU compute its product (layers/map.hpp). vjp: y's gradient, and 0 in the
-// other parts. Nothing is added, so bits do not depend on the mesh. Errors: why::groups_do_not_divide if N does not
-// divide the channels.
+// Halo: none. y is stored. The readers of a GLU compute its product (layers/functions/map.hpp). vjp: y's gradient, and
+// 0 in the other parts. Nothing is added, so bits do not depend on the mesh. Errors: why::groups_do_not_divide if N
+// does not divide the channels.
 #pragma once
 
 #include <array>
 
-#include "halogen/kernels/chunk.hpp"
-#include "halogen/layers/map.hpp"
+#include "halogen/kernels/pointwise/split_channels.hpp"
+#include "halogen/layers/functions/map.hpp"
 #include "halogen/run/at.hpp"
 
 namespace halogen {

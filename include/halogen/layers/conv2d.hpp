@@ -13,10 +13,11 @@
 //   Shard<1>, Partial         does not compile: why::channels_are_cut, why::input_is_partial
 //
 // Halo per dimension: at most padding before and dilation (kernel - 1) - padding after (stencil/window.hpp); 3 x 3 (5 x
-// 5) windows that use Winograd's tiles (layers/convolution/winograd.hpp) need up to 3 (1) points more if a cut lies
-// between two tiles. With few channels this does not hold across columns. Accumulation: the owner computes each output
-// as one sum that starts with the bias, in the order (c, i): bitwise the same on any mesh. Weight gradients: value type
-// within a tile of rows, double across tiles. Starts as PyTorch: weight and bias uniform in +-1/sqrt(In / G KH KW).
+// 5) windows that use Winograd's tiles (layers/convolution/winograd_windows.hpp) need up to 3 (1) points more if a cut
+// lies between two tiles. With few channels this does not hold across columns. Accumulation: the owner computes each
+// output as one sum that starts with the bias, in the order (c, i): bitwise the same on any mesh. Weight gradients:
+// value type within a tile of rows, double across tiles. Starts as PyTorch: weight and bias uniform in +-1/sqrt(In / G
+// KH KW).
 #pragma once
 
 #include "halogen/layers/convolution/launches.hpp"
@@ -32,8 +33,8 @@ constexpr void convolution_forward(Planner& planner, const Node& node) {
   planner.emit_forward(node, launch);
 }
 
-/// Whether the launch of the input gradient also sums the weights' gradient (layers/convolution/winograd.hpp). Outputs
-/// and inputs then have one grid of tiles.
+/// Whether the launch of the input gradient also sums the weights' gradient (layers/convolution/winograd_windows.hpp).
+/// Outputs and inputs then have one grid of tiles.
 constexpr bool sums_weights_beside(const Node& node, const Value& input) {
   if (node.level != input.level || node.window[0].kernel % 2 == 0) return false;
   for (int i = 0; i < input.sources.size(); ++i) {

@@ -13,8 +13,8 @@
 // Halo per dimension: at most padding before and dilation (kernel - 1) - padding after (stencil/window.hpp).
 // Accumulation: the owner computes each output as one sum, in one order: bitwise the same on any mesh. Each output
 // plane is computed as a two-dimensional convolution of In * KD channels: the planes of its window are channels
-// (kernels/views.hpp). The memory of w does not change. Starts as PyTorch: weight and bias uniform in +-1/sqrt(In / G
-// KD KH KW).
+// (kernels/rows/views.hpp). The memory of w does not change. Starts as PyTorch: weight and bias uniform in +-1/sqrt(In
+// / G KD KH KW).
 #pragma once
 
 #include "halogen/layers/conv2d.hpp"

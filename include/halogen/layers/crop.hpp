@@ -16,7 +16,7 @@
 
 #include <array>
 
-#include "halogen/kernels/offset.hpp"
+#include "halogen/kernels/pointwise/offset.hpp"
 #include "halogen/layers/module.hpp"
 #include "halogen/layers/offset_constants.hpp"
 #include "halogen/layers/pad.hpp"

@@ -17,7 +17,7 @@
 
 #include <ratio>
 
-#include "halogen/kernels/dropout.hpp"
+#include "halogen/kernels/pointwise/dropout.hpp"
 #include "halogen/layers/module.hpp"
 #include "halogen/run/at.hpp"
 

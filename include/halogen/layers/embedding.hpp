@@ -1,6 +1,7 @@
 // Embedding<Count, Channels>: y[n, :, p] = weight[i[n, p]], as torch.nn.Embedding: a row of a table for each index.
 //
-//   i: an input of Indices (graph/inputs.hpp), (N, 1, H, W), (N, 1, D, H, W) or vectors (N, 1), each in [0, Count)
+//   i: an input of Indices (graph/traced_inputs.hpp), (N, 1, H, W), (N, 1, D, H, W) or vectors (N, 1), each in [0,
+//   Count)
 //   -> y: the same with Channels; weight: (Count, Channels)
 //
 //   placements of i                          placements of y   forward   backward
@@ -11,7 +12,7 @@
 // gradient: in double, over points in their order, then blocks of tiles, then ranks. Start: normal, of deviation 1.
 #pragma once
 
-#include "halogen/kernels/embedding.hpp"
+#include "halogen/kernels/pointwise/embedding.hpp"
 #include "halogen/layers/module.hpp"
 #include "halogen/run/at.hpp"
 

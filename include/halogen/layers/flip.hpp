@@ -8,11 +8,11 @@
 //   Shard<1>, Partial       does not compile: why::channels_are_cut, why::input_is_partial
 //
 // y is stored. vjp: y's gradient, flipped. Nothing is added, so bits do not depend on the mesh. Not captured on a
-// device (layers/function.hpp).
+// device (layers/functions/function.hpp).
 #pragma once
 
 #include "halogen/autograd/rearranged.hpp"
-#include "halogen/layers/function.hpp"
+#include "halogen/layers/functions/function.hpp"
 
 namespace halogen {
 namespace detail {

@@ -24,7 +24,7 @@
 
 #include <ratio>
 
-#include "halogen/kernels/sample.hpp"
+#include "halogen/kernels/pointwise/sample.hpp"
 #include "halogen/layers/pad.hpp"
 #include "halogen/layers/upsample.hpp"
 #include "halogen/run/at.hpp"

@@ -12,14 +12,14 @@
 //   Shard<1>, Partial                        does not compile: why::channels_are_cut, why::input_is_partial
 //
 // Halo: none. y is stored. vjp: from x, which is normalised again, and the gradient of y. On the host the same pass
-// takes the parameters' gradients, where x is one tensor. Accumulation: kernels/layer_norm.hpp. Starts as PyTorch:
-// gamma 1, beta 0.
+// takes the parameters' gradients, where x is one tensor. Accumulation: kernels/pointwise/layer_norm.hpp. Starts as
+// PyTorch: gamma 1, beta 0.
 #pragma once
 
 #include <limits>
 #include <ratio>
 
-#include "halogen/kernels/layer_norm.hpp"
+#include "halogen/kernels/pointwise/layer_norm.hpp"
 #include "halogen/layers/module.hpp"
 #include "halogen/run/at.hpp"
 

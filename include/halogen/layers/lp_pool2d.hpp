@@ -4,7 +4,7 @@
 #pragma once
 
 #include "halogen/layers/avg_pool2d.hpp"
-#include "halogen/layers/map.hpp"
+#include "halogen/layers/functions/map.hpp"
 
 namespace halogen {
 namespace detail {

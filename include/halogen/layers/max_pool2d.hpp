@@ -16,7 +16,7 @@
 // owner of an input gathers from all windows that contain it (no halo_reduce).
 #pragma once
 
-#include "halogen/kernels/max_pool.hpp"
+#include "halogen/kernels/pointwise/max_pool.hpp"
 #include "halogen/layers/module.hpp"
 #include "halogen/layers/read_padded.hpp"
 #include "halogen/run/at.hpp"

@@ -48,7 +48,7 @@ struct Module {
 
 /// A layer or a composition of layers: anything with `constexpr Traced forward(Traced) const`, as a template or not. A
 /// struct with layers as members and a templated forward() is one. A model that takes more than an image declares its
-/// inputs (graph/inputs.hpp).
+/// inputs (graph/traced_inputs.hpp).
 template <class Layer>
 concept Model = requires(const Layer& layer, Traced x) {
   { layer.forward(x) } -> std::convertible_to<Traced>;

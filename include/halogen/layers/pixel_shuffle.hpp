@@ -15,7 +15,7 @@
 
 #include <string>
 
-#include "halogen/kernels/pixel_shuffle.hpp"
+#include "halogen/kernels/pointwise/pixel_shuffle.hpp"
 #include "halogen/layers/module.hpp"
 #include "halogen/run/at.hpp"
 
@@ -23,7 +23,7 @@ namespace halogen {
 namespace detail {
 
 /// Shuffles: whether it makes more points. The adjoint does the opposite. Order: of channels
-/// (kernels/pixel_shuffle.hpp).
+/// (kernels/pointwise/pixel_shuffle.hpp).
 template <int R, bool Shuffles, class Order = kernels::ChannelsOutside<R>>
 struct PixelShuffleOf {
   template <class S, class Reader>

@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "halogen/kernels/point_parameters.hpp"
+#include "halogen/kernels/pointwise/point_parameters.hpp"
 #include "halogen/layers/module.hpp"
 #include "halogen/run/at.hpp"
 

@@ -17,7 +17,7 @@
 // number of dimensions.
 #pragma once
 
-#include "halogen/kernels/rotary_embedding.hpp"
+#include "halogen/kernels/pointwise/rotary_embedding.hpp"
 #include "halogen/layers/module.hpp"
 #include "halogen/run/at.hpp"
 

@@ -12,7 +12,7 @@
 // Halo: none. y is stored; the gradient is y's. Errors: why::groups_do_not_divide.
 #pragma once
 
-#include "halogen/kernels/sinusoidal_embedding.hpp"
+#include "halogen/kernels/pointwise/sinusoidal_embedding.hpp"
 #include "halogen/layers/module.hpp"
 #include "halogen/run/at.hpp"
 

@@ -13,7 +13,7 @@
 
 #include <cmath>
 
-#include "halogen/kernels/embedding.hpp"
+#include "halogen/kernels/pointwise/embedding.hpp"
 #include "halogen/layers/module.hpp"
 #include "halogen/run/at.hpp"
 

@@ -6,12 +6,12 @@
 //   Placements in: Shard<0>, Shard<2>, Shard<3>, Replicate; out: Shard<0>, Replicate. Collectives: those of its layers.
 #pragma once
 
+#include "halogen/layers/activations/gelu.hpp"
 #include "halogen/layers/conv2d.hpp"
-#include "halogen/layers/gelu.hpp"
+#include "halogen/layers/functions/map.hpp"
 #include "halogen/layers/global_avg_pool.hpp"
 #include "halogen/layers/layer_norm.hpp"
 #include "halogen/layers/linear.hpp"
-#include "halogen/layers/map.hpp"
 
 namespace halogen {
 

@@ -10,15 +10,15 @@
 // The sampler defines the noise level: hg::EDM (train/diffusion.hpp) gives ln(sigma) / 4.
 #pragma once
 
-#include "halogen/graph/inputs.hpp"
+#include "halogen/graph/traced_inputs.hpp"
+#include "halogen/layers/activations/silu.hpp"
 #include "halogen/layers/avg_pool2d.hpp"
 #include "halogen/layers/conv2d.hpp"
 #include "halogen/layers/expand.hpp"
+#include "halogen/layers/functions/map.hpp"
 #include "halogen/layers/group_norm.hpp"
 #include "halogen/layers/linear.hpp"
-#include "halogen/layers/map.hpp"
 #include "halogen/layers/residual.hpp"
-#include "halogen/layers/silu.hpp"
 #include "halogen/layers/time_embedding.hpp"
 
 namespace halogen {

@@ -1,9 +1,9 @@
 // The part of a transformer's block that works at each point: MLP and SwiGLU. Nothing moves.
 #pragma once
 
-#include "halogen/layers/gelu.hpp"
+#include "halogen/layers/activations/gelu.hpp"
+#include "halogen/layers/functions/map.hpp"
 #include "halogen/layers/linear.hpp"
-#include "halogen/layers/map.hpp"
 
 namespace halogen {
 namespace detail {

@@ -9,12 +9,12 @@
 #include <array>
 #include <tuple>
 
+#include "halogen/layers/attention/key_terms.hpp"
+#include "halogen/layers/attention/neighborhood_attention.hpp"
 #include "halogen/layers/conv_transpose2d.hpp"
 #include "halogen/layers/dropout.hpp"
-#include "halogen/layers/key_terms.hpp"
 #include "halogen/layers/layer_norm.hpp"
 #include "halogen/layers/linear.hpp"
-#include "halogen/layers/neighborhood_attention.hpp"
 #include "halogen/layers/residual.hpp"
 #include "halogen/models/feed_forward.hpp"
 

@@ -6,12 +6,12 @@
 //   Placements in: Shard<0>, Shard<2>, Shard<3>, Replicate; out: Shard<0>, Replicate. Collectives: those of its layers.
 #pragma once
 
+#include "halogen/layers/activations/relu.hpp"
 #include "halogen/layers/batch_norm.hpp"
 #include "halogen/layers/conv2d.hpp"
 #include "halogen/layers/global_avg_pool.hpp"
 #include "halogen/layers/linear.hpp"
 #include "halogen/layers/max_pool2d.hpp"
-#include "halogen/layers/relu.hpp"
 #include "halogen/layers/residual.hpp"
 
 namespace halogen {

@@ -9,9 +9,9 @@
 // level as timm does (PadToWindows); then each rank must have a whole window of the coarsest level.
 #pragma once
 
+#include "halogen/layers/attention/window_attention.hpp"
 #include "halogen/layers/global_avg_pool.hpp"
 #include "halogen/layers/patch_merging.hpp"
-#include "halogen/layers/window_attention.hpp"
 #include "halogen/models/field_transformer.hpp"
 
 namespace halogen {

@@ -8,10 +8,10 @@
 //   layers.
 #pragma once
 
+#include "halogen/layers/activations/relu.hpp"
 #include "halogen/layers/conv3d.hpp"
 #include "halogen/layers/group_norm.hpp"
 #include "halogen/layers/max_pool3d.hpp"
-#include "halogen/layers/relu.hpp"
 #include "halogen/layers/upsample.hpp"
 
 namespace halogen {

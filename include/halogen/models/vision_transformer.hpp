@@ -11,9 +11,9 @@
 
 #include <string>
 
+#include "halogen/layers/attention/multihead_attention.hpp"
 #include "halogen/layers/class_token.hpp"
 #include "halogen/layers/global_avg_pool.hpp"
-#include "halogen/layers/multihead_attention.hpp"
 #include "halogen/layers/position_embedding.hpp"
 #include "halogen/models/field_transformer.hpp"
 

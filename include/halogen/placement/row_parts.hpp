@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "halogen/placement/chunk.hpp"
+#include "halogen/placement/cut.hpp"
 
 namespace halogen {
 

@@ -1,5 +1,5 @@
 // Launches that belong to no operation. They write out values and gradients that somebody must read as stored tensors.
-// Their kernels are in run/common_launches.hpp.
+// Their kernels are in run/common_launch_kernels.hpp.
 #pragma once
 
 #include "halogen/plan/launch.hpp"

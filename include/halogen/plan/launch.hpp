@@ -116,9 +116,9 @@ struct Tiling;
 ///
 /// and one of these templates of <class S, Form F>:
 ///
-///   static auto rows(const LaunchAt<S>&)     computes points, or rows of them, from rows (kernels/row_kernels.hpp)
-///   static auto point(const LaunchAt<S>&)    computes all channels of a point (kernels/point_kernel.hpp)
-///   static void run(const LaunchAt<S>&)      runs any kernels (run/at.hpp)
+///   static auto rows(const LaunchAt<S>&)     computes points, or rows of them, from rows
+///   (kernels/tiles/row_kernels.hpp) static auto point(const LaunchAt<S>&)    computes all channels of a point
+///   (kernels/tiles/point_kernel.hpp) static void run(const LaunchAt<S>&)      runs any kernels (run/at.hpp)
 ///
 /// It may also have these members:
 ///

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "halogen/core/type_of.hpp"
-#include "halogen/graph/inputs.hpp"
+#include "halogen/graph/traced_inputs.hpp"
 #include "halogen/plan/planner.hpp"
 
 namespace halogen {

@@ -3,13 +3,13 @@
 #pragma once
 
 #include "halogen/core/philox.hpp"
-#include "halogen/kernels/channel_sums.hpp"
-#include "halogen/kernels/merge.hpp"
-#include "halogen/kernels/node_windows.hpp"
-#include "halogen/kernels/point_kernel.hpp"
-#include "halogen/kernels/row_kernels.hpp"
-#include "halogen/kernels/vectors.hpp"
-#include "halogen/kernels/whole_field.hpp"
+#include "halogen/kernels/rows/node_windows.hpp"
+#include "halogen/kernels/rows/whole_field.hpp"
+#include "halogen/kernels/sums/channel_sums.hpp"
+#include "halogen/kernels/sums/maps_and_vectors.hpp"
+#include "halogen/kernels/sums/merge.hpp"
+#include "halogen/kernels/tiles/point_kernel.hpp"
+#include "halogen/kernels/tiles/row_kernels.hpp"
 #include "halogen/run/fetched_boxes.hpp"
 #include "halogen/run/halo_schedule.hpp"
 #include "halogen/run/launch_faults.hpp"
@@ -171,7 +171,7 @@ class LaunchAt {
   int blocks() const { return layout_.workspace().use(index_).blocks; }
 
   /// Runs a kernel over the tiles of the output. Tiles that need no halo under way come first. The kernel writes
-  /// through its member `output` (kernels/tile_output.hpp).
+  /// through its member `output` (kernels/tiles/tile_output.hpp).
   template <class Kernel>
   void over_tiles(const char* label, Kernel& kernel) const {
     kernel.output = own_output();
@@ -188,7 +188,8 @@ class LaunchAt {
       kernel.launch(space_, label);
     });
   }
-  /// Computes each row from rows (kernels/row_kernels.hpp), or all channels of a point (kernels/point_kernel.hpp).
+  /// Computes each row from rows (kernels/tiles/row_kernels.hpp), or all channels of a point
+  /// (kernels/tiles/point_kernel.hpp).
   template <class Rows>
   void over_rows(const char* label, const Rows& rows) const {
     kernels::RowKernel<execution_space, S, Rows> kernel;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "halogen/comm/agree.hpp"
-#include "halogen/kernels/affine_tables.hpp"
+#include "halogen/kernels/sums/affine_tables.hpp"
 #include "halogen/run/layout.hpp"
 #include "halogen/tensor/rank_sums.hpp"
 

@@ -13,8 +13,8 @@
 #include "halogen/run/collectives.hpp"
 #include "halogen/run/halo_schedule.hpp"
 #include "halogen/run/loss_sum.hpp"
+#include "halogen/run/parameters/whole_parameters.hpp"
 #include "halogen/run/run_launch.hpp"
-#include "halogen/run/whole_parameters.hpp"
 #include "halogen/tensor/sharded.hpp"
 
 namespace halogen {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "halogen/halo/exchange.hpp"
+#include "halogen/halo/halo_exchange.hpp"
 #include "halogen/run/operands.hpp"
 
 namespace halogen::detail {

@@ -2,7 +2,7 @@
 // outside of a plan.
 #pragma once
 
-#include "halogen/kernels/row_kernels.hpp"
+#include "halogen/kernels/tiles/row_kernels.hpp"
 #include "halogen/plan/launch.hpp"
 #include "halogen/run/layout.hpp"
 #include "halogen/tensor/transport_buffer.hpp"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "halogen/core/tensor_view.hpp"
-#include "halogen/kernels/tiles.hpp"
+#include "halogen/kernels/tiles/tiles.hpp"
 #include "halogen/plan/plan.hpp"
 #include "halogen/tensor/space.hpp"
 

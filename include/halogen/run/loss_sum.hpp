@@ -8,7 +8,7 @@
 #include "halogen/core/loss_reduction.hpp"
 #include "halogen/core/number_text.hpp"
 #include "halogen/core/tensor_view.hpp"
-#include "halogen/kernels/loss.hpp"
+#include "halogen/kernels/training/loss.hpp"
 #include "halogen/tensor/rank_sums.hpp"
 
 namespace halogen {

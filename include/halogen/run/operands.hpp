@@ -1,8 +1,8 @@
 // From the numbers of a plan to the views of kernels: which memory a launch reads and writes.
 #pragma once
 
-#include "halogen/kernels/affine_tables.hpp"
-#include "halogen/kernels/tile_output.hpp"
+#include "halogen/kernels/sums/affine_tables.hpp"
+#include "halogen/kernels/tiles/tile_output.hpp"
 #include "halogen/run/arena.hpp"
 #include "halogen/run/layout.hpp"
 #include "halogen/tensor/strided_view.hpp"

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "halogen/core/config.hpp"
-#include "halogen/run/common_launches.hpp"
+#include "halogen/run/common_launch_kernels.hpp"
 
 namespace halogen {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "halogen/core/config.hpp"
-#include "halogen/kernels/affine_tables.hpp"
+#include "halogen/kernels/sums/affine_tables.hpp"
 #include "halogen/plan/common_launches.hpp"
 #include "halogen/run/launch_place.hpp"
 #include "halogen/run/needs.hpp"

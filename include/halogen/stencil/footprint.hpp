@@ -1,4 +1,4 @@
-// The neighbours that a user's functor of points reads (array/stencil.hpp, layers/stencil.hpp).
+// The neighbours that a user's functor of points reads (array/expression/stencil.hpp, layers/functions/stencil.hpp).
 #pragma once
 
 #include <utility>

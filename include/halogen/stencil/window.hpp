@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "halogen/core/config.hpp"
-#include "halogen/placement/chunk.hpp"
+#include "halogen/placement/cut.hpp"
 #include "halogen/stencil/boundary.hpp"
 #include "halogen/stencil/halo.hpp"
 

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "halogen/core/config.hpp"
-#include "halogen/placement/chunk.hpp"
+#include "halogen/placement/cut.hpp"
 #include "halogen/placement/placement.hpp"
 
 namespace halogen {

@@ -11,7 +11,7 @@
 
 #include "halogen/comm/communicator.hpp"
 #include "halogen/comm/error.hpp"
-#include "halogen/placement/chunk.hpp"
+#include "halogen/placement/cut.hpp"
 
 namespace halogen::detail {
 

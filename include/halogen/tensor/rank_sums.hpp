@@ -1,5 +1,5 @@
-// The sums of ranks become sums over all ranks: the last step of every sum over points (kernels/merge.hpp has the steps
-// before it). How ranks' sums are joined is decided here alone.
+// The sums of ranks become sums over all ranks: the last step of every sum over points (kernels/sums/merge.hpp has the
+// steps before it). How ranks' sums are joined is decided here alone.
 #pragma once
 
 #include <vector>

@@ -200,7 +200,8 @@ class Sharded {
     evaluate_into(*this, expression);
   }
 
-  /// Rebinds to a buffer with the expression's values; older copies of this field keep theirs (array/assign.hpp).
+  /// Rebinds to a buffer with the expression's values; older copies of this field keep theirs
+  /// (array/evaluate/assign.hpp).
   template <class E>
     requires requires { typename E::expression_tag; }
   Sharded& operator=(const E& expression) {

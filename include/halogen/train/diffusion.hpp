@@ -19,9 +19,9 @@
 #include <cmath>
 #include <string>
 
-#include "halogen/array/functions.hpp"
+#include "halogen/array/expression/functions.hpp"
 #include "halogen/array/random.hpp"
-#include "halogen/array/reshaped.hpp"
+#include "halogen/array/stages/reshaped.hpp"
 #include "halogen/train/network.hpp"
 
 namespace halogen {

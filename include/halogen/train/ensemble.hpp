@@ -16,9 +16,9 @@
 #include <string>
 #include <type_traits>
 
-#include "halogen/array/functions.hpp"
-#include "halogen/array/rearranged.hpp"
-#include "halogen/array/reduced.hpp"
+#include "halogen/array/expression/functions.hpp"
+#include "halogen/array/stages/rearranged.hpp"
+#include "halogen/array/stages/reduced.hpp"
 #include "halogen/comm/error.hpp"
 
 namespace halogen {

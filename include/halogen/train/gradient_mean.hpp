@@ -12,7 +12,7 @@
 
 #include "halogen/comm/error.hpp"
 #include "halogen/core/number_text.hpp"
-#include "halogen/kernels/vectors.hpp"
+#include "halogen/kernels/sums/maps_and_vectors.hpp"
 #include "halogen/run/loss_sum.hpp"
 
 namespace halogen::detail {

@@ -1,8 +1,8 @@
 // The norm of a gradient over all parameters, where kernels read it: torch.nn.utils.clip_grad_norm_.
 #pragma once
 
-#include "halogen/kernels/merge.hpp"
-#include "halogen/kernels/square_sum.hpp"
+#include "halogen/kernels/sums/merge.hpp"
+#include "halogen/kernels/sums/square_sum.hpp"
 #include "halogen/tensor/rank_sums.hpp"
 #include "halogen/tensor/space.hpp"
 

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "halogen/kernels/layer_scales.hpp"
+#include "halogen/kernels/training/layer_scales.hpp"
 #include "halogen/tensor/rank_sums.hpp"
-#include "halogen/train/parameter_groups.hpp"
+#include "halogen/train/parameters/parameter_groups.hpp"
 
 namespace halogen {
 

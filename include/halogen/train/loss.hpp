@@ -20,10 +20,10 @@
 #include <vector>
 
 #include "halogen/core/number_text.hpp"
-#include "halogen/kernels/loss.hpp"
+#include "halogen/kernels/training/loss.hpp"
 #include "halogen/tensor/sharded.hpp"
-#include "halogen/train/fit.hpp"
 #include "halogen/train/network.hpp"
+#include "halogen/train/type_misfits.hpp"
 
 namespace halogen {
 

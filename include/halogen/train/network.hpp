@@ -8,8 +8,8 @@
 
 #include "halogen/run/evaluate.hpp"
 #include "halogen/run/view_of.hpp"
-#include "halogen/train/fit.hpp"
-#include "halogen/train/parameter_access.hpp"
+#include "halogen/train/parameters/parameter_access.hpp"
+#include "halogen/train/type_misfits.hpp"
 
 namespace halogen {
 

@@ -17,7 +17,7 @@
 #include <tuple>
 #include <utility>
 
-#include "halogen/array/explain_expression.hpp"
+#include "halogen/array/stages/explain_expression.hpp"
 #include "halogen/autograd/gradient.hpp"
 #include "halogen/train/network.hpp"
 

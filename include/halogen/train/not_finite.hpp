@@ -13,7 +13,7 @@
 
 #include "halogen/core/number_text.hpp"
 #include "halogen/train/network.hpp"
-#include "halogen/train/parameter_groups.hpp"
+#include "halogen/train/parameters/parameter_groups.hpp"
 
 namespace halogen::detail {
 

@@ -11,10 +11,10 @@
 #include "halogen/core/config.hpp"
 #include "halogen/core/number_text.hpp"
 #include "halogen/core/why.hpp"
-#include "halogen/kernels/layer_scales.hpp"
+#include "halogen/kernels/training/layer_scales.hpp"
 #include "halogen/train/gradient_norm.hpp"
 #include "halogen/train/layer_scales.hpp"
-#include "halogen/train/parameter_groups.hpp"
+#include "halogen/train/parameters/parameter_groups.hpp"
 
 namespace halogen {
 

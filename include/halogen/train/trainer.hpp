@@ -14,7 +14,7 @@
 #include "halogen/train/network.hpp"
 #include "halogen/train/not_finite.hpp"
 #include "halogen/train/optimizer.hpp"
-#include "halogen/train/parameter_memory.hpp"
+#include "halogen/train/parameters/parameter_memory.hpp"
 #include "halogen/train/value_and_grad.hpp"
 
 namespace halogen {

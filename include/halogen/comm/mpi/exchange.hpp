@@ -13,6 +13,7 @@
 #include "halogen/comm/mpi/handle.hpp"
 #include "halogen/comm/self_copy.hpp"
 #include "halogen/comm/transport.hpp"
+#include "halogen/comm/wait.hpp"
 #include "halogen/core/config.hpp"
 
 namespace halogen::detail {

@@ -1,8 +1,8 @@
 // How one pass of a convolution is computed: which way its window runs, by which kernel, over which channels.
 #pragma once
 
-#include "halogen/kernels/tap_rows.hpp"
-#include "halogen/layers/convolution/winograd.hpp"
+#include "halogen/kernels/tiles/tap_rows.hpp"
+#include "halogen/layers/convolution/winograd_windows.hpp"
 #include "halogen/plan/plan.hpp"
 
 namespace halogen::detail {
@@ -50,7 +50,8 @@ struct Convolution {
   /// Whether it runs the flipped window instead, with zeros stuffed between the points of a stride.
   constexpr bool flips() const { return gathers_input() && !transposed() && !by_taps(); }
 
-  /// The window that it computes whole tiles of by Winograd's algorithm (layers/convolution/winograd.hpp), else 0.
+  /// The window that it computes whole tiles of by Winograd's algorithm (layers/convolution/winograd_windows.hpp), else
+  /// 0.
   constexpr int winograd() const {
     if (groups() > 1 || transposed()) return 0;
     return winograd_window(node.window[1], node.window[2], inputs, outputs);

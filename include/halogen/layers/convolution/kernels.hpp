@@ -2,12 +2,12 @@
 // lists of taps.
 #pragma once
 
-#include "halogen/kernels/point_convolution.hpp"
-#include "halogen/kernels/point_weight_gradient.hpp"
-#include "halogen/kernels/tap_weight_gradient.hpp"
-#include "halogen/kernels/winograd_row_weights.hpp"
-#include "halogen/kernels/winograd_weights.hpp"
-#include "halogen/layers/convolution/tiles.hpp"
+#include "halogen/kernels/convolution/point_convolution.hpp"
+#include "halogen/kernels/convolution/point_weight_gradient.hpp"
+#include "halogen/kernels/convolution/tap_weight_gradient.hpp"
+#include "halogen/kernels/winograd/winograd_row_weights.hpp"
+#include "halogen/kernels/winograd/winograd_weights.hpp"
+#include "halogen/layers/convolution/convolution_tiles.hpp"
 #include "halogen/run/at.hpp"
 
 namespace halogen::detail {

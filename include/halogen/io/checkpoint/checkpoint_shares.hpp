@@ -1,0 +1,208 @@
+// What of a training each rank writes to a checkpoint's folder, and reads from one of any other mesh.
+#pragma once
+
+#include <utility>
+
+#include "halogen/comm/agree.hpp"
+#include "halogen/io/checkpoint/checkpoint_folder.hpp"
+#include "halogen/io/checkpoint/checkpoint_schedule.hpp"
+#include "halogen/io/in_place.hpp"
+#include "halogen/tensor/field_size.hpp"
+#include "halogen/train/parameters/sharded_parameters.hpp"
+
+namespace halogen::detail {
+
+/// Calls f(prefix in the file, array) for an optimiser's moments, and the average of the parameters where it keeps one.
+template <class State, class F>
+void for_each_moment(const State& state, F f) {
+  for (int i = 0; i < state.moments(); ++i)
+    f("optimizer." + std::string(State::settings_type::moment_names[i]) + ".", state.moment(i));
+  if (state.average() != nullptr) f(std::string("optimizer.average."), *state.average());
+}
+
+/// Calls f(array's name, parameters) for all that a checkpoint holds of a trainer.
+template <class AnyTrainer, class F>
+void for_each_array(const AnyTrainer& trainer, F f) {
+  f(std::string("parameters"), trainer.parameters());
+  for_each_moment(trainer.optimizer_state(),
+                  [&](const std::string& prefix, const auto& array) { f(prefix.substr(0, prefix.size() - 1), array); });
+}
+
+template <class ModelType, class T>
+std::vector<CheckpointTensor> checkpoint_tensors() {
+  std::vector<CheckpointTensor> tensors;
+  const std::vector<std::string> names = parameter_names<ModelType>();
+  const Graph& graph = Parameters<ModelType, T>::graph();
+  for (int i = 0; i < graph.parameters.size(); ++i) {
+    const ParameterShape& shape = graph.parameters[i];
+    tensors.push_back(
+        {names[static_cast<std::size_t>(i)], {shape.shape, shape.shape + shape.rank}, shape.offset, shape.count});
+  }
+  return tensors;
+}
+
+/// The I-th of `parts` even parts of [begin, end).
+inline std::pair<index_t, index_t> even_part(index_t begin, index_t end, int part, int parts) {
+  return {begin + (end - begin) * part / parts, begin + (end - begin) * (part + 1) / parts};
+}
+
+/// Numbers of a view in host memory: a copy, or where they are, until the next step changes them.
+template <class View>
+std::shared_ptr<const typename View::non_const_value_type> numbers_on_host(const View& view, bool copied) {
+  using T = typename View::non_const_value_type;
+  if constexpr (runs_on_host)
+    if (!copied && host_in_place()) {
+      Kokkos::fence("halogen::checkpoint");
+      return {std::shared_ptr<void>(), view.data()};
+    }
+  const auto own = std::make_shared<const HostArray<T>>(host_copy(view));
+  return {own, own->data()};
+}
+
+/// Numbers [begin, end) of an array, which begin at `values`.
+template <class T>
+CheckpointPiece checkpoint_piece(const std::string& array, index_t begin, index_t end, const T* values,
+                                 std::shared_ptr<const void> owner) {
+  return {array, begin, end, std::as_bytes(std::span(values, static_cast<std::size_t>(end - begin))), std::move(owner)};
+}
+
+/// Adds what this rank writes, copied or not: of parameters that all ranks hold each one its part.
+template <class ModelType, class T>
+void add_pieces(std::vector<CheckpointPiece>& pieces, const std::string& array, const Parameters<ModelType, T>& values,
+                const Communicator& world, bool copied) {
+  const auto [begin, end] = even_part(0, values.size(), world.rank(), world.size());
+  if (begin == end) return;
+  const auto own =
+      numbers_on_host(Kokkos::subview(values.view(), std::pair<std::size_t, std::size_t>(begin, end)), copied);
+  pieces.push_back(checkpoint_piece(array, begin, end, own.get(), own));
+}
+
+/// Of sharded ones its pieces, of which groups that hold the same write each a part, and a part of the buffers.
+template <class ModelType, class T>
+void add_pieces(std::vector<CheckpointPiece>& pieces, const std::string& array,
+                const Parameters<ModelType, T, Shard<0>>& values, const Communicator& world, bool copied) {
+  const ParameterSharding& sharding = *values.sharding();
+  const auto own = numbers_on_host(values.view(), copied);
+  const auto add = [&](const ParameterBuckets::Bucket& bucket, index_t first, const Communicator& holders) {
+    const auto [begin, end] =
+        even_part(first, std::max(first, std::min(first + bucket.piece, bucket.end)), holders.rank(), holders.size());
+    if (begin < end)
+      pieces.push_back(checkpoint_piece(array, begin, end, own.get() + bucket.offset + (begin - first), own));
+  };
+  for (const ParameterBuckets::Bucket& bucket : sharding.buckets)
+    add(bucket, bucket.begin + bucket.piece * sharding.group.rank(), sharding.replicas);
+  if (values.has_buffers()) add(sharding.buckets.buffers(), sharding.buckets.buffers().begin, world);
+}
+
+/// What of an array this rank reads from the files: its part of parameters that all hold, its pieces of sharded ones.
+template <class ModelType, class T>
+std::vector<T> own_numbers(const Parameters<ModelType, T>& values, CheckpointReader& reader,
+                           const std::vector<CheckpointRun>& runs, const std::string& array,
+                           const Communicator& world) {
+  const auto [begin, end] = even_part(0, values.size(), world.rank(), world.size());
+  return numbers_of<T>(reader, runs, array, begin, end);
+}
+template <class ModelType, class T>
+std::vector<T> own_numbers(const Parameters<ModelType, T, Shard<0>>& values, CheckpointReader& reader,
+                           const std::vector<CheckpointRun>& runs, const std::string& array, const Communicator&) {
+  std::vector<T> all;
+  const auto read = [&](index_t begin, index_t end) {
+    const auto piece = numbers_of<T>(reader, runs, array, begin, std::max(begin, end));
+    all.insert(all.end(), piece.begin(), piece.end());
+  };
+  for (const ParameterBuckets::Bucket& bucket : values.sharding()->buckets) {
+    const index_t first = bucket.begin + bucket.piece * values.sharding()->group.rank();
+    read(first, std::min(first + bucket.piece, bucket.end));
+  }
+  const ParameterBuckets::Bucket buffers = values.sharding()->buckets.buffers();
+  if (values.has_buffers()) read(buffers.begin, buffers.end);
+  return all;
+}
+
+/// Collective: sets an array from what each rank has read. Those that all hold are sent by a broadcast of each part.
+template <class ModelType, class T>
+void set_from_own(Parameters<ModelType, T> values, const std::vector<T>& own, const Communicator& world) {
+  std::vector<T> all(static_cast<std::size_t>(values.size()));
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const auto [begin, end] = even_part(0, values.size(), rank, world.size());
+    if (rank == world.rank()) std::copy(own.begin(), own.end(), all.begin() + begin);
+    world.broadcast(all.data() + begin, static_cast<std::size_t>(end - begin) * sizeof(T), rank);
+  }
+  values.copy_from_host(all);
+}
+template <class ModelType, class T>
+void set_from_own(Parameters<ModelType, T, Shard<0>> values, const std::vector<T>& own, const Communicator&) {
+  std::size_t next = 0;
+  values.fill([&](const ParameterBuckets::Bucket&) { return [&](index_t) { return own[next++]; }; });
+}
+
+/// Collective: a text of rank 0's on all.
+inline std::string text_of_root(std::string text, const Communicator& world) {
+  auto length = static_cast<std::int64_t>(text.size());
+  world.broadcast(&length, sizeof length, 0);
+  text.resize(static_cast<std::size_t>(length));
+  world.broadcast(text.data(), text.size(), 0);
+  return text;
+}
+
+/// Collective: the texts of all ranks, in their order, on all.
+inline std::vector<std::string> texts_of_all(const std::string& text, const Communicator& world) {
+  const auto own = static_cast<std::int64_t>(text.size());
+  std::vector<std::int64_t> length(static_cast<std::size_t>(world.size()));
+  world.all_gather(&own, sizeof own, length.data());
+  std::vector<std::size_t> bytes(length.begin(), length.end());
+  std::string all(std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}), ' ');
+  world.all_gather_v(text.data(), text.size(), all.data(), bytes);
+  std::vector<std::string> texts;
+  std::size_t at = 0;
+  for (const std::size_t count : bytes) texts.push_back(all.substr(std::exchange(at, at + count), count));
+  return texts;
+}
+
+/// Collective: the manifest of a checkpoint whose shares are all there as they were written; each rank looks at some.
+/// Throws CollectiveError on all ranks.
+inline CheckpointManifest whole_manifest(const fs::path& folder, const Communicator& world) {
+  const std::string text = text_of_root(
+      agree(world,
+            [&] { return world.rank() == 0 ? text_in(folder / manifest_file, longest_manifest) : std::string(); }),
+      world);
+  return agree(world, [&] {
+    CheckpointManifest manifest;
+    try {
+      manifest = parse_manifest(text);
+    } catch (const std::exception& error) {
+      throw Error("'" + (folder / manifest_file).string() + "': " + error.what());
+    }
+    for (std::size_t i = 0; i < manifest.shares.size(); ++i)
+      if (i % static_cast<std::size_t>(world.size()) == static_cast<std::size_t>(world.rank()))
+        check_share(folder, manifest.shares[i]);
+    return manifest;
+  });
+}
+
+/// Collective: sets a trainer's parameters, moments, average and number of steps; nothing has changed where it throws
+/// CollectiveError, on all ranks.
+template <class AnyTrainer>
+void set_from_checkpoint(AnyTrainer& trainer, const fs::path& folder, const CheckpointManifest& manifest,
+                         const Communicator& world, const LoadOptions& options) {
+  using Held = std::remove_cvref_t<decltype(trainer.parameters())>;
+  using T = typename Held::value_type;
+  const auto own = agree(world, [&] {
+    refuse_other_schedule(folder.string(), manifest.schedule, trainer.optimizer_state().settings().schedule, options);
+    if (manifest.dtype != dtype_name<T>())
+      throw Error("'" + folder.string() + "' holds " + manifest.dtype + ", but the trainer " + dtype_name<T>() +
+                  ": give it a trainer of that value type");
+    const auto runs = runs_in(manifest, folder, checkpoint_tensors<typename Held::model_type, T>(), dtype_name<T>());
+    CheckpointReader reader(folder, manifest);
+    std::vector<std::vector<T>> numbers;
+    for_each_array(trainer, [&](const std::string& array, const auto& values) {
+      numbers.push_back(own_numbers(values, reader, runs, array, world));
+    });
+    return numbers;
+  });
+  std::size_t next = 0;
+  for_each_array(trainer, [&](const std::string&, const auto& values) { set_from_own(values, own[next++], world); });
+  trainer.optimizer_state().set_steps(manifest.step);
+}
+
+}  // namespace halogen::detail
