@@ -34,6 +34,8 @@ CASES = [
         (["fuzz", "files", "--library", "yes"], "--library is 'yes': give a whole number"),
         (["fuzz", "files", "--case"], "--case needs a value"),
         (["format", "--chekc"], "format takes no such argument: '--chekc'"),
+        (["test", "--devise"], "test takes --device or --cuda first, and the arguments of CTest ('ctest --help'), but "),
+        (["test", "-R", "mpi.windows", "--device"], "there is no --device"),
         (["clean", "cache"], "clean takes no such argument: 'cache'"),
         (["docs", "html"], "docs takes no such argument: 'html'"),
         (["demo", "earth"], "there is no example 'earth', but there are: 01_mesh"),
@@ -64,7 +66,7 @@ SCRIPTS = [
     ({}, ["bench/run/breadth.py"], "give the build's folder, as build/host"),
     ({}, ["bench/run/breadth.py", "/none"], "'/none' has no tests/table_layers: run ./dev bench breadth"),
 ]
-KEPT = ["bash", "env", "nproc", "python3", "dirname", "grep", "sed", "mkdir", "g++", "cmake", "ninja", "ccache", "pkg-config",
+KEPT = ["bash", "env", "nproc", "python3", "dirname", "grep", "sed", "tr", "mkdir", "g++", "cmake", "ctest", "ninja", "ccache", "pkg-config",
         "mpicxx", "mpirun", "printf"]
 
 

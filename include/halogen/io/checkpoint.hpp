@@ -277,7 +277,8 @@ void save_checkpoint(const std::filesystem::path& file, const AnyTrainer& traine
 template <class AnyTrainer>
 void load_checkpoint(const std::filesystem::path& file, AnyTrainer& trainer, const Communicator& world,
                      const LoadOptions& options = {}) {
-  int is_folder = world.rank() == 0 && std::filesystem::is_directory(file) ? 1 : 0;
+  std::error_code none;
+  int is_folder = world.rank() == 0 && std::filesystem::is_directory(file, none) ? 1 : 0;
   world.broadcast(&is_folder, sizeof is_folder, 0);
   if (is_folder != 0)
     return detail::set_from_checkpoint(trainer, file, detail::whole_manifest(file, world), world, options);

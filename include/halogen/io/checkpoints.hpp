@@ -153,7 +153,7 @@ inline void Checkpoints::begin(detail::CheckpointManifest manifest, std::vector<
       std::filesystem::remove_all(partial);
       std::filesystem::create_directory(partial);
     } catch (const std::exception& error) {
-      throw Error("cannot write checkpoints to '" + folder_.string() + "': " + error.what());
+      throw Error("cannot write checkpoints to '" + folder_.string() + "': " + detail::words_of_fault(error, folder_));
     }
   });
   share_ = detail::no_share();
@@ -191,7 +191,8 @@ inline void Checkpoints::wait() {
     });
     agree(world_, [&] {
       if (world_.rank() != 0) return;
-      newest_ = detail::publish_checkpoint(partial, manifest.step, detail::manifest_text(manifest, shares));
+      const std::string text = detail::manifest_text(manifest, shares);
+      newest_ = detail::in_own_words([&] { return detail::publish_checkpoint(partial, manifest.step, text); });
     });
   } catch (const CollectiveError& error) {
     std::error_code none;
@@ -202,7 +203,7 @@ inline void Checkpoints::wait() {
   if (world_.rank() == 0) try {
       remove_older();
     } catch (const std::exception& error) {  // they are in nobody's way
-      std::fprintf(stderr, "older checkpoints stay: %s\n", error.what());
+      std::fprintf(stderr, "older checkpoints stay: %s\n", detail::words_of_fault(error).c_str());
     }
 }
 

@@ -250,7 +250,7 @@ class FitRun {
     agree(world_, [&] {
       if (world_.rank() != 0 || options_.metrics.empty()) return;
       metrics_.open(options_.metrics);
-      if (!metrics_) throw Error("'" + options_.metrics.string() + "' cannot be written: look at its folder");
+      if (!metrics_) throw Error("cannot write '" + options_.metrics.string() + "': " + words_of_system(errno, options_.metrics));
       for (const EpochReport& report : at_.history) write_metrics(report);
       if (at_.part) write_metrics(*at_.part);
     });
@@ -258,7 +258,7 @@ class FitRun {
   void write_metrics(const EpochReport& report) {
     if (!metrics_.is_open()) return;
     metrics_ << json_text(json_of(report)) << std::endl;  // a run that ends early has all lines so far
-    if (!metrics_) throw Error("'" + options_.metrics.string() + "' cannot be written: look at its folder's space");
+    if (!metrics_) throw Error("cannot write '" + options_.metrics.string() + "': " + words_of_system(errno, options_.metrics));
   }
 
   std::vector<index_t> order_of(index_t epoch) const {

@@ -395,6 +395,37 @@ TEST_CASE("a run whose held-out loss is not finite goes on") {
   });
 }
 
+TEST_CASE("a path that the system refuses is told on all ranks, with what to do") {
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, -1, 1});
+  const Folder folder;
+  on_root([&] {
+    fs::create_directories(folder.path);
+    std::ofstream(folder.path / "file") << "x";
+  });
+  hg::Trainer trainer(Net{}, settings, mesh, {.seed = 5});
+  const std::string in = folder.path.string(), long_name(300, 'n');
+  const auto said = [&](auto f) { return support::refusal<hg::CollectiveError>(f); };
+  const auto save_in = [&](const fs::path& path) { return said([&] { hg::Checkpoints(path).save(trainer); }); };
+  CHECK(save_in(folder.path / "file") ==
+        "cannot write checkpoints to '" + in + "/file': it is no folder: remove it, or give another path");
+  CHECK(save_in(folder.path / "file" / "run") == "cannot write checkpoints to '" + in + "/file/run': '" + in +
+                                                     "/file' is no folder: remove it, or give another path");
+  const std::string is_long =
+      "': a name in it has 300 characters, more than the 255 that the system takes: give a shorter path";
+  CHECK(save_in(folder.path / long_name) == "cannot write checkpoints to '" + in + "/" + long_name + is_long);
+  CHECK(said([&] { hg::Checkpoints(folder.path / long_name).load_newest(trainer); }) ==
+        "'" + in + "/" + long_name + is_long);
+  CHECK(said([&] { hg::save_checkpoint(folder.path / "none" / "file", trainer, support::world()); }) ==
+        "cannot write '" + in + "/none/file': there is no folder '" + in + "/none': make it, or give another path");
+  CHECK(said([&] { hg::load_checkpoint(folder.path / "none", trainer, support::world()); }) ==
+        "cannot read '" + in + "/none': there is no such file or folder: give the path of one that is there");
+  CHECK(said([&] {
+          const auto none = hg::batches(1, [&](hg::index_t) { return Batch(mesh, 1); });
+          hg::fit(trainer, hg::mse, none, {.metrics = folder.path / "none" / "run.jsonl"});
+        }) == "cannot write '" + in + "/none/run.jsonl': there is no folder '" + in +
+                  "/none': make it, or give another path");
+}
+
 TEST_CASE("what cannot be written beside the numbers is refused before anything is") {
   const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, -1, 1});
   const Folder folder;

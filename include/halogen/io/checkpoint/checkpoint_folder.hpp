@@ -91,11 +91,11 @@ inline void synchronise_folder(const fs::path& folder) {
   const int error = errno;
   if (descriptor >= 0) ::close(descriptor);
   if (status != 0 && error != EINVAL && error != ENOTSUP)
-    throw std::runtime_error("'" + folder.string() + "': " + std::generic_category().message(error));
+    throw std::runtime_error("'" + folder.string() + "': " + words_of_system(error, folder));
 }
 
-/// Writes a rank's share and waits until it is on the disk; returns its part of the manifest. std::runtime_error with
-/// the system's words.
+/// Writes a rank's share and waits until it is on the disk; returns its part of the manifest. std::runtime_error says
+/// what the system refuses.
 inline CheckpointJson write_share(const fs::path& folder, int rank, const std::string& dtype,
                                   const std::vector<CheckpointPiece>& pieces) try {
   std::vector<NamedTensor> tensors;
@@ -210,7 +210,7 @@ inline CheckpointManifest parse_manifest(const std::string& text) try {
 inline std::string text_in(const fs::path& path, std::uint64_t most) {
   std::error_code error;
   const std::uint64_t bytes = fs::file_size(path, error);
-  if (error) throw std::runtime_error("'" + path.string() + "': " + error.message());
+  if (error) throw std::runtime_error("'" + path.string() + "': " + words_of_system(error.value(), path));
   if (bytes > most)
     throw std::runtime_error("'" + path.string() + "' has " + std::to_string(bytes) + " bytes, more than the " +
                              std::to_string(most) + " allowed");
@@ -233,7 +233,7 @@ inline void check_share(const fs::path& folder, const CheckpointShare& share) {
   const auto refuse = [&](const std::string& what) { throw std::runtime_error("'" + path.string() + "': " + what); };
   std::error_code error;
   const std::uint64_t bytes = fs::file_size(path, error);
-  if (error) refuse(error.message());
+  if (error) refuse(words_of_system(error.value(), path));
   if (bytes != share.bytes) refuse(std::to_string(bytes) + " bytes instead of " + std::to_string(share.bytes));
   const PlacedFile file(path, O_RDONLY);
   std::vector<std::byte> part(std::min<std::uint64_t>(bytes, 1 << 20));
@@ -353,10 +353,12 @@ inline std::optional<std::array<std::int64_t, 2>> read_checkpoint_name(const std
 /// The folders that are named as checkpoints, newest first; none where `folder` is not there.
 inline std::vector<fs::path> checkpoints_in(const fs::path& folder) {
   std::map<std::array<std::int64_t, 2>, fs::path, std::greater<>> found;
-  if (fs::is_directory(folder))
+  in_own_words([&] {
+    if (!fs::is_directory(folder)) return;
     for (const fs::directory_entry& entry : fs::directory_iterator(folder))
       if (const auto name = read_checkpoint_name(entry.path().filename().string()); name && entry.is_directory())
         found[*name] = entry.path();
+  });
   std::vector<fs::path> paths;
   for (const auto& [name, path] : found) paths.push_back(path);
   return paths;

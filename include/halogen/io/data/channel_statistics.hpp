@@ -137,9 +137,10 @@ struct StatisticsFile {
     as_they_are = as_they_are || is_folder != 0;
     const std::string own = agree(world, [&]() -> std::string {
       if (world.rank() != 0) return "";
-      if (is_folder == 0) return std::filesystem::exists(path) ? text_in(path, 100'000'000) : "{}";
+      std::error_code none;
+      if (is_folder == 0) return std::filesystem::exists(path, none) ? text_in(path, 100'000'000) : "{}";
       const auto found = checkpoints_in(path);
-      const bool is_whole_run = !std::filesystem::exists(path / manifest_file) && !found.empty();
+      const bool is_whole_run = !std::filesystem::exists(path / manifest_file, none) && !found.empty();
       const CheckpointJson more =
           parse_manifest(text_in((is_whole_run ? found.front() : path) / manifest_file, longest_manifest)).more;
       if (!more.contains("statistics"))
@@ -167,8 +168,8 @@ struct StatisticsFile {
   void with_file(Write write) const try {
     write();
   } catch (const std::exception& error) {
-    throw Error("FieldDataset: the statistics of this data cannot be kept in '" + path.string() + "' (" + error.what() +
-                "): name a file that can be written, {.statistics = ...}");
+    throw Error("FieldDataset: the statistics of this data cannot be kept in '" + path.string() + "' (" +
+                words_of_fault(error, path) + "): name a file that can be written, {.statistics = ...}");
   }
 };
 

@@ -61,7 +61,8 @@ inline CheckpointJson parse_zarr_json(const std::string& text) try {
 /// Local. Reads them from a store, which is a folder, by the consolidated metadata where they name the array.
 inline ZarrTexts zarr_texts(const fs::path& store, const std::string& name) {
   constexpr std::uint64_t most = longest_zarr_json;
-  const auto has = [](const fs::path& path) { return fs::is_regular_file(path); };
+  std::error_code none;
+  const auto has = [&](const fs::path& path) { return fs::is_regular_file(path, none); };
   if (has(store / "zarr.json")) {
     const CheckpointJson group = parse_zarr_json(text_in(store / "zarr.json", most));
     const auto all = group.find("consolidated_metadata");
@@ -79,8 +80,10 @@ inline ZarrTexts zarr_texts(const fs::path& store, const std::string& name) {
   if (has(folder / "zarr.json")) return {3, text_in(folder / "zarr.json", most), "{}"};
   if (has(folder / ".zarray"))
     return {2, text_in(folder / ".zarray", most), has(folder / ".zattrs") ? text_in(folder / ".zattrs", most) : "{}"};
-  throw std::runtime_error(fs::is_directory(store) ? "the store has no array of that name (zarr.json or .zarray)"
-                                                   : "there is no such folder");
+  throw std::runtime_error(
+      fs::is_directory(store, none)
+          ? "the store has no array of that name (no zarr.json or .zarray): give the name of one that it has"
+          : "there is no such folder: give the path of a store that is there");
 }
 
 inline ZarrType zarr_type(const std::string& text, int format) {
