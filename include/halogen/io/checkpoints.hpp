@@ -125,7 +125,7 @@ class Checkpoints {
   Communicator world_;
   std::optional<detail::PlacedFile> lock_;  ///< rank 0's
   std::optional<detail::CheckpointManifest> pending_;
-  detail::CheckpointJson share_;  ///< of this rank, once it is written
+  detail::Json share_;  ///< of this rank, once it is written
   std::exception_ptr fault_;
   std::atomic<bool> written_ = false;
   std::thread writer_;
@@ -180,9 +180,9 @@ inline void Checkpoints::wait() {
   const detail::CheckpointManifest manifest = *std::exchange(pending_, std::nullopt);
   const std::filesystem::path partial = partial_of(manifest.step);
   const auto shares = [&] {
-    std::vector<detail::CheckpointJson> all;
+    std::vector<detail::Json> all;
     for (const std::string& text : detail::texts_of_all(share_.dump(), world_))
-      all.push_back(detail::CheckpointJson::parse(text));
+      all.push_back(detail::Json::parse(text));
     return all;
   }();
   try {

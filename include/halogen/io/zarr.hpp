@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <atomic>
 
-#include "halogen/io/checkpoint/checkpoint_shares.hpp"
 #include "halogen/io/data/file_variable.hpp"
 #include "halogen/io/zarr/zarr_chunks.hpp"
 

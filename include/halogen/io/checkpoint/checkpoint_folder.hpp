@@ -3,8 +3,6 @@
 // here is collective or knows a model. Opt-in: needs nlohmann-json and zlib.
 #pragma once
 
-#include <zlib.h>
-
 #include <charconv>
 #include <cstdio>
 #include <functional>
@@ -15,14 +13,12 @@
 
 #include "halogen/comm/error.hpp"
 #include "halogen/core/config.hpp"
-#include "halogen/io/json.hpp"
+#include "halogen/io/crc32.hpp"
 #include "halogen/io/safetensors.hpp"
+#include "halogen/io/text.hpp"
 #include "halogen/tensor/field_size.hpp"
 
 namespace halogen::detail {
-
-namespace fs = std::filesystem;
-using CheckpointJson = Json;
 
 inline constexpr const char* manifest_file = "manifest.json";
 inline constexpr std::uint64_t longest_manifest = 100'000'000;
@@ -62,8 +58,8 @@ struct CheckpointManifest {
   std::vector<CheckpointTensor> tensors;
   std::vector<CheckpointShare> shares;
   std::vector<CheckpointPlace> places;
-  CheckpointJson schedule{};                       ///< checkpoint_schedule.hpp; null: of a checkpoint without one
-  CheckpointJson more = CheckpointJson::object();  ///< the caller's
+  Json schedule{};             ///< checkpoint_schedule.hpp; null: of a checkpoint without one
+  Json more = Json::object();  ///< the caller's
 };
 
 /// The first of many, and how many more there are.
@@ -80,10 +76,6 @@ inline std::string listed(const std::vector<std::string>& names) {
   return in_one_line(quoted, ", ");
 }
 
-inline std::uint64_t crc32_of(const void* data, std::uint64_t bytes, std::uint64_t before = 0) {
-  return ::crc32_z(static_cast<uLong>(before), static_cast<const Bytef*>(data), bytes);
-}
-
 /// Where the file system can: names in it are on the disk then.
 inline void synchronise_folder(const fs::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -96,8 +88,8 @@ inline void synchronise_folder(const fs::path& folder) {
 
 /// Writes a rank's share and waits until it is on the disk; returns its part of the manifest. std::runtime_error says
 /// what the system refuses.
-inline CheckpointJson write_share(const fs::path& folder, int rank, const std::string& dtype,
-                                  const std::vector<CheckpointPiece>& pieces) try {
+inline Json write_share(const fs::path& folder, int rank, const std::string& dtype,
+                        const std::vector<CheckpointPiece>& pieces) try {
   std::vector<NamedTensor> tensors;
   std::vector<std::uint64_t> bytes;
   for (const CheckpointPiece& piece : pieces) {
@@ -113,7 +105,7 @@ inline CheckpointJson write_share(const fs::path& folder, int rank, const std::s
   const PlacedFile file(folder / name, O_WRONLY | O_CREAT | O_TRUNC);
   file.write(layout.header.data(), layout.header.size(), 0);
   std::uint64_t crc = crc32_of(layout.header.data(), layout.header.size());
-  CheckpointJson places = CheckpointJson::array();
+  Json places = Json::array();
   for (std::size_t i = 0; i < pieces.size(); ++i) {  // all of one dtype, so in this order
     constexpr std::uint64_t block = 1 << 20;         // is in the cache when it is written
     for (std::uint64_t at = 0; at < bytes[i]; at += block) {
@@ -130,15 +122,15 @@ inline CheckpointJson write_share(const fs::path& folder, int rank, const std::s
 }
 
 /// Where a rank has nothing to write.
-inline CheckpointJson no_share() { return nullptr; }
+inline Json no_share() { return nullptr; }
 
 /// The text of a manifest; `shares` as write_share returned them.
-inline std::string manifest_text(const CheckpointManifest& manifest, const std::vector<CheckpointJson>& shares) {
-  CheckpointJson contents{{"halogen_checkpoint", 1}, {"step", manifest.step}, {"dtype", manifest.dtype}};
+inline std::string manifest_text(const CheckpointManifest& manifest, const std::vector<Json>& shares) {
+  Json contents{{"halogen_checkpoint", 1}, {"step", manifest.step}, {"dtype", manifest.dtype}};
   if (!manifest.schedule.is_null()) contents["schedule"] = manifest.schedule;
   for (const CheckpointTensor& tensor : manifest.tensors)
     contents["tensors"].push_back({{"name", tensor.name}, {"shape", tensor.shape}, {"offset", tensor.offset}});
-  for (const CheckpointJson& share : shares)
+  for (const Json& share : shares)
     if (!share.is_null()) contents["shares"].push_back(share);
   contents["more"] = manifest.more;
   const std::string text = json_text(contents);
@@ -152,12 +144,12 @@ inline void check_manifest(bool is_sound, const char* what) {
 }
 
 /// Adds a share that a manifest names, and where its pieces lie. width: bytes of a value.
-inline void add_share(CheckpointManifest& manifest, const CheckpointJson& entry, std::uint64_t width) {
+inline void add_share(CheckpointManifest& manifest, const Json& entry, std::uint64_t width) {
   const CheckpointShare share{entry.at("file"), whole_number<std::uint64_t>(entry.at("bytes")),
                               whole_number<std::uint64_t>(entry.at("crc32"))};
   check_manifest(!share.file.empty() && share.file.find('/') == std::string::npos && share.file[0] != '.',
                  "a share's name leads out of the folder");
-  for (const CheckpointJson& piece : entry.at("pieces")) {
+  for (const Json& piece : entry.at("pieces")) {
     const CheckpointPlace place{piece.at(0), whole_number<index_t>(piece.at(1)), whole_number<index_t>(piece.at(2)),
                                 manifest.shares.size(), whole_number<std::uint64_t>(piece.at(3))};
     check_manifest(place.begin >= 0 && place.begin <= place.end && place.end <= most_values &&
@@ -172,8 +164,8 @@ inline void add_share(CheckpointManifest& manifest, const CheckpointJson& entry,
 /// Reads what manifest_text wrote; std::runtime_error for everything else. Nothing is allocated that the text is not
 /// long enough for.
 inline CheckpointManifest parse_manifest(const std::string& text) try {
-  const CheckpointJson all = parse_json(text);
-  const CheckpointJson& contents = all.at("contents");
+  const Json all = parse_json(text);
+  const Json& contents = all.at("contents");
   const std::string summed = json_text(contents);
   check_manifest(whole_number<std::uint64_t>(all.at("crc32")) == crc32_of(summed.data(), summed.size()),
                  "its checksum is another: it has been changed");
@@ -186,7 +178,7 @@ inline CheckpointManifest parse_manifest(const std::string& text) try {
   const std::uint64_t width = dtype_bytes(manifest.dtype);
   check_manifest(manifest.step >= 0 && width > 0, "its step or dtype is none");
   if (contents.contains("tensors"))
-    for (const CheckpointJson& entry : contents["tensors"]) {
+    for (const Json& entry : contents["tensors"]) {
       CheckpointTensor tensor{entry.at("name"), whole_numbers<std::int64_t>(entry.at("shape")),
                               whole_number<index_t>(entry.at("offset")), 1};
       for (const std::int64_t extent : tensor.shape) {
@@ -198,33 +190,12 @@ inline CheckpointManifest parse_manifest(const std::string& text) try {
       manifest.tensors.push_back(std::move(tensor));
     }
   if (contents.contains("shares"))
-    for (const CheckpointJson& entry : contents["shares"]) add_share(manifest, entry, width);
+    for (const Json& entry : contents["shares"]) add_share(manifest, entry, width);
   return manifest;
 } catch (const nlohmann::json::exception&) {
   throw std::runtime_error("it is no manifest of a checkpoint");
 } catch (const JsonFault& fault) {
   throw std::runtime_error(std::string("it is no manifest of a checkpoint: ") + fault.what());
-}
-
-/// A small file's text.
-inline std::string text_in(const fs::path& path, std::uint64_t most) {
-  std::error_code error;
-  const std::uint64_t bytes = fs::file_size(path, error);
-  if (error) throw std::runtime_error("'" + path.string() + "': " + words_of_system(error.value(), path));
-  if (bytes > most)
-    throw std::runtime_error("'" + path.string() + "' has " + std::to_string(bytes) + " bytes, more than the " +
-                             std::to_string(most) + " allowed");
-  std::string text(bytes, ' ');
-  PlacedFile(path, O_RDONLY).read(text.data(), bytes, 0);
-  return text;
-}
-
-/// A small file of JSON, whole or as it was.
-inline void write_json(const fs::path& path, const CheckpointJson& json) {
-  const std::string text = json_text(json, 2) + "\n";
-  Replacement replacement(path);
-  replacement.file().write(text.data(), text.size(), 0);
-  replacement.take_name();
 }
 
 /// That the share is on the disk as it was written; std::runtime_error says what is wrong with it.

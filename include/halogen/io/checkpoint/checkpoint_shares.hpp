@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "halogen/comm/agree.hpp"
 #include "halogen/io/checkpoint/checkpoint_folder.hpp"
 #include "halogen/io/checkpoint/checkpoint_schedule.hpp"
 #include "halogen/io/in_place.hpp"
@@ -134,29 +133,6 @@ template <class ModelType, class T>
 void set_from_own(Parameters<ModelType, T, Shard<0>> values, const std::vector<T>& own, const Communicator&) {
   std::size_t next = 0;
   values.fill([&](const ParameterBuckets::Bucket&) { return [&](index_t) { return own[next++]; }; });
-}
-
-/// Collective: a text of rank 0's on all.
-inline std::string text_of_root(std::string text, const Communicator& world) {
-  auto length = static_cast<std::int64_t>(text.size());
-  world.broadcast(&length, sizeof length, 0);
-  text.resize(static_cast<std::size_t>(length));
-  world.broadcast(text.data(), text.size(), 0);
-  return text;
-}
-
-/// Collective: the texts of all ranks, in their order, on all.
-inline std::vector<std::string> texts_of_all(const std::string& text, const Communicator& world) {
-  const auto own = static_cast<std::int64_t>(text.size());
-  std::vector<std::int64_t> length(static_cast<std::size_t>(world.size()));
-  world.all_gather(&own, sizeof own, length.data());
-  std::vector<std::size_t> bytes(length.begin(), length.end());
-  std::string all(std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}), ' ');
-  world.all_gather_v(text.data(), text.size(), all.data(), bytes);
-  std::vector<std::string> texts;
-  std::size_t at = 0;
-  for (const std::size_t count : bytes) texts.push_back(all.substr(std::exchange(at, at + count), count));
-  return texts;
 }
 
 /// Collective: the manifest of a checkpoint whose shares are all there as they were written; each rank looks at some.
