@@ -104,7 +104,7 @@ class Checkpoints {
     std::filesystem::path path;
     const auto manifest = newest_whole(world, path);
     if (!manifest) return std::nullopt;
-    detail::set_from_checkpoint(trainer, path, *manifest, world, options);
+    detail::set_from_checkpoint(trainer, detail::contents_of_folder(path, *manifest), world, options);
     newest_ = path;
     return LoadedCheckpoint{path, manifest->step, manifest->more};
   }
@@ -253,8 +253,10 @@ inline std::optional<detail::CheckpointManifest> Checkpoints::newest_whole(const
 ///
 ///   hg::export_safetensors("run/checkpoints/step-0000000120", "model.safetensors");
 inline void export_safetensors(const std::filesystem::path& checkpoint, const std::filesystem::path& file) {
-  const detail::CheckpointManifest manifest =
-      detail::parse_manifest(detail::text_in(checkpoint / detail::manifest_file, detail::longest_manifest));
+  const detail::CheckpointContents contents = detail::contents_of_folder(
+      checkpoint,
+      detail::parse_manifest(detail::text_in(checkpoint / detail::manifest_file, detail::longest_manifest)));
+  const detail::CheckpointManifest& manifest = contents.manifest;
   std::vector<NamedTensor> tensors;
   std::vector<std::uint64_t> bytes;
   const std::uint64_t width = detail::dtype_bytes(manifest.dtype);
@@ -264,13 +266,13 @@ inline void export_safetensors(const std::filesystem::path& checkpoint, const st
     bytes.push_back(static_cast<std::uint64_t>(tensor.count) * width);
   }
   const detail::SafetensorsLayout layout = detail::safetensors_layout(tensors, bytes);
-  detail::CheckpointReader reader(checkpoint, manifest);
+  detail::CheckpointReader reader(contents);
   detail::Replacement replacement(file);
   replacement.file().write(layout.header.data(), layout.header.size(), 0);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const detail::CheckpointTensor& tensor = manifest.tensors[i];
     std::vector<std::byte> numbers(bytes[i]);
-    reader.read("parameters", tensor.offset, tensor.offset + tensor.count, numbers.data());
+    reader.read_bytes("parameters", width, tensor.offset, tensor.offset + tensor.count, numbers.data());
     replacement.file().write(numbers.data(), bytes[i], layout.begin[i]);
   }
   replacement.take_name();

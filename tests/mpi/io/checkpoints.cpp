@@ -142,8 +142,9 @@ TEST_CASE("a training goes on from a folder with the same bits, replicated and s
     if (world.rank() == 0) {
       const fs::path file = folder.path / "exported.safetensors";
       hg::export_safetensors(folder.path / "step-0000000003", file);
-      hg::Parameters<Net, float> read;
-      const auto all = hg::detail::parameters_in<Net, float>(hg::read_safetensors(file), "", file);
+      auto read = hg::initial_parameters<Net, float>(7);
+      hg::load_parameters(file, read, itself());
+      const auto all = read.to_host();
       const auto first = hg::read_safetensors_header(file).front().tensor;
       CHECK(first.name == hg::parameter_names<Net>().front());
       hg::Trainer alone(Net{}, settings, hg::device_mesh<support::Mesh>(itself(), {1, 1, 1}),
@@ -248,7 +249,7 @@ TEST_CASE("a checkpoint of another model or value type is refused, alike on all 
   const std::string shapes =
       ": tensor '1.enc1.0.weight' is F32 (4 x 3 x 3 x 3), but the model's is F32 (6 x 3 x 3 x 3); tensor '";
   CHECK(sentence.substr(0, (path + shapes).size()) == path + shapes);
-  CHECK(sentence.ends_with(" more: give a checkpoint of this model"));
+  CHECK(sentence.ends_with(" more: give a checkpoint of this model and value type"));
   CHECK(whole(wider) == before);
   const fs::path file = folder.path / "one.safetensors";
   hg::save_checkpoint(file, one, world);
@@ -262,7 +263,11 @@ TEST_CASE("a checkpoint of another model or value type is refused, alike on all 
   hg::Trainer plain(Net{}, settings, mesh, {.seed = 5});
   checkpoints.save(plain);  // the second of step 0
   const std::string lacks = support::refusal<hg::CollectiveError>([&] { checkpoints.load_newest(one); });
-  CHECK(lacks.find("of 'optimizer.average': give a checkpoint of a trainer with these settings") != std::string::npos);
+  CHECK(lacks.find(": there is no tensor 'optimizer.average.0.weight', ") != std::string::npos);
+  const std::string way_out =
+      ": give a checkpoint of this model and value type, written by a trainer with this "
+      "optimiser, or take its parameters alone by load_parameters";
+  CHECK(lacks.ends_with(way_out));
 }
 
 TEST_CASE("the first tensor with a number that is not finite is named, whole and sharded, buffers too") {
@@ -420,8 +425,9 @@ TEST_CASE("a path that the system refuses is told on all ranks, with what to do"
   CHECK(said([&] { hg::load_checkpoint(folder.path / "none", trainer, support::world()); }) ==
         "cannot read '" + in + "/none': there is no such file or folder: give the path of one that is there");
   CHECK(said([&] {
-          const auto none = hg::batches(1, [&](hg::index_t) { return Batch(mesh, 1); });
-          hg::fit(trainer, hg::mse, none, {.metrics = folder.path / "none" / "run.jsonl"});
+          const Batch batch(mesh, 1);
+          const auto data = hg::batches(1, [&](hg::index_t) { return hg::Batch{batch.x, batch.y}; });
+          hg::fit(trainer, hg::mse, data, {.metrics = folder.path / "none" / "run.jsonl"});
         }) == "cannot write '" + in + "/none/run.jsonl': there is no folder '" + in +
                   "/none': make it, or give another path");
 }

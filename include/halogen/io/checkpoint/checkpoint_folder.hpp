@@ -16,7 +16,6 @@
 #include "halogen/io/crc32.hpp"
 #include "halogen/io/safetensors.hpp"
 #include "halogen/io/text.hpp"
-#include "halogen/tensor/field_size.hpp"
 
 namespace halogen::detail {
 
@@ -215,92 +214,6 @@ inline void check_share(const fs::path& folder, const CheckpointShare& share) {
     crc = crc32_of(part.data(), now, crc);
   }
   if (crc != share.crc32) refuse("its checksum is another: it has been changed");
-}
-
-/// Numbers of a checkpoint's arrays, wherever their pieces lie.
-class CheckpointReader {
- public:
-  CheckpointReader(fs::path folder, const CheckpointManifest& manifest)
-      : folder_(std::move(folder)), manifest_(manifest), width_(dtype_bytes(manifest.dtype)) {}
-
-  /// [begin, end) of an array. std::runtime_error where a number is in no share, or a share cannot be read.
-  void read(const std::string& array, index_t begin, index_t end, void* to) {
-    index_t found = 0;
-    for (const CheckpointPlace& place : manifest_.places) {
-      const index_t first = std::max(begin, place.begin), last = std::min(end, place.end);
-      if (first >= last || place.array != array) continue;
-      file(place.share)
-          .read(static_cast<std::byte*>(to) + static_cast<std::uint64_t>(first - begin) * width_,
-                static_cast<std::uint64_t>(last - first) * width_,
-                place.at + static_cast<std::uint64_t>(first - place.begin) * width_);
-      found += last - first;
-    }
-    if (found != end - begin)
-      throw std::runtime_error("'" + folder_.string() + "' holds " + std::to_string(found) + " of numbers " +
-                               std::to_string(begin) + " to " + std::to_string(end) + " of '" + array +
-                               "': give a checkpoint of a trainer with these settings");
-  }
-
- private:
-  const PlacedFile& file(std::size_t share) {
-    auto& opened = files_[share];
-    if (!opened) opened = std::make_unique<PlacedFile>(folder_ / manifest_.shares[share].file, O_RDONLY);
-    return *opened;
-  }
-
-  fs::path folder_;
-  const CheckpointManifest& manifest_;
-  std::uint64_t width_;
-  std::map<std::size_t, std::unique_ptr<PlacedFile>> files_;
-};
-
-/// A run of a model's flat array and where it begins in a checkpoint's.
-struct CheckpointRun {
-  index_t begin = 0, end = 0, from = 0;
-};
-
-/// Where the numbers of a model's tensors, of `dtype`, lie in a checkpoint's arrays, by name. One Error names all that
-/// are missing or have another shape.
-inline std::vector<CheckpointRun> runs_in(const CheckpointManifest& manifest, const fs::path& folder,
-                                          const std::vector<CheckpointTensor>& model, const std::string& dtype) {
-  std::map<std::string_view, const CheckpointTensor*> by_name;
-  for (const CheckpointTensor& tensor : manifest.tensors) by_name[tensor.name] = &tensor;
-  std::vector<CheckpointRun> runs;
-  std::vector<std::string> missing, wrong;
-  for (const CheckpointTensor& needed : model) {
-    const auto found = by_name.find(needed.name);
-    if (found == by_name.end()) {
-      missing.push_back(needed.name);
-    } else if (!same_but_for_ones(found->second->shape, needed.shape)) {
-      wrong.push_back("tensor '" + needed.name + "' is " + manifest.dtype + " " + text_of(found->second->shape) +
-                      ", but the model's is " + dtype + " " + text_of(needed.shape));
-    } else {
-      const index_t from = found->second->offset;
-      if (!runs.empty() && runs.back().end == needed.offset &&
-          runs.back().from - runs.back().begin == from - needed.offset)
-        runs.back().end += needed.count;
-      else
-        runs.push_back({needed.offset, needed.offset + needed.count, from});
-    }
-  }
-  if (missing.empty() && wrong.empty()) return runs;
-  throw Error("'" + folder.string() + "': " + (missing.empty() ? "" : "there is no tensor " + listed(missing)) +
-              (missing.empty() || wrong.empty() ? "" : "; ") + in_one_line(wrong, "; ") +
-              ": give a checkpoint of this model");
-}
-
-/// Numbers [begin, end) of a model's flat array; zeros between its tensors.
-template <class T>
-std::vector<T> numbers_of(CheckpointReader& reader, const std::vector<CheckpointRun>& runs, const std::string& array,
-                          index_t begin, index_t end) {
-  std::vector<T> numbers(static_cast<std::size_t>(end - begin));
-  for (const CheckpointRun& run : runs) {
-    const index_t first = std::max(begin, run.begin), last = std::min(end, run.end);
-    if (first < last)
-      reader.read(array, run.from + first - run.begin, run.from + last - run.begin,
-                  &numbers[static_cast<std::size_t>(first - begin)]);
-  }
-  return numbers;
 }
 
 /// "step-0000000120", or "step-0000000120.2" where a restarted run comes to step 120 a second time.
