@@ -3,13 +3,13 @@
 
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "halogen/core/number_text.hpp"
 #include "halogen/io/checkpoints.hpp"
+#include "halogen/io/stop_signal.hpp"
 
 namespace halogen {
 
@@ -94,29 +94,6 @@ inline std::string other_statistics(const nlohmann::ordered_json& then, const nl
   }
   return "";
 }
-
-/// Whether this process has been told to end (SIGTERM), while it lives.
-class StopSignal {
- public:
-  StopSignal() {
-    caught() = 0;
-    struct sigaction action {};
-    action.sa_handler = [](int) { caught() = 1; };
-    action.sa_flags = SA_RESTART;
-    ::sigaction(SIGTERM, &action, &before_);
-  }
-  StopSignal(const StopSignal&) = delete;
-  StopSignal& operator=(const StopSignal&) = delete;
-  ~StopSignal() { ::sigaction(SIGTERM, &before_, nullptr); }
-  bool is_set() const { return caught() != 0; }
-
- private:
-  static volatile std::sig_atomic_t& caught() {
-    static volatile std::sig_atomic_t flag = 0;
-    return flag;
-  }
-  struct sigaction before_ {};
-};
 
 /// The checkpoints of one run of fit.
 class FitKeeper {
