@@ -1,4 +1,4 @@
-// Training of the examples that use hg::fit: a bar on a terminal, else a line now and then, and a plot of the loss.
+// Training of the examples that use hg::fit: a bar on a terminal, else a line now and then, and a file of the losses.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace earth {
 /// Epochs of so many steps each, told of by the rank that is root.
 inline hg::FitOptions fit_options(const Options& options, const std::string& name, hg::index_t epochs,
                                   hg::index_t steps, bool root) {
-  hg::FitOptions fit{.epochs = epochs, .plot = options.output / (name + "_loss.svg")};
+  hg::FitOptions fit{.epochs = epochs, .metrics = options.output / (name + "_loss.jsonl")};
   if (options.progress == ProgressStyle::lines) fit.progress = hg::Progress::none;
   if (options.progress == ProgressStyle::bar) fit.progress = hg::Progress::bar;
   fit.after_epoch = [=](const hg::EpochReport& report) {

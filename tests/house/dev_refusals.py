@@ -63,6 +63,9 @@ SCRIPTS = [
     ({}, ["scripts/kokkos", "cuda", "91"], "has no architecture 91: give 80,"),
     ({"HALOGEN_CACHE": "/dev/null/x"}, ["scripts/kokkos", "host"], "'/dev/null/x' cannot be made or written: name"),
     ({"HALOGEN_CACHE": "/dev/null/x"}, ["scripts/data"], "'/dev/null/x/data' cannot be made or written: name another"),
+    ({}, ["scripts/plot_losses", "run.jsonl"], "give the file of metrics and that of the picture"),
+    ({}, ["scripts/plot_losses", "/none.jsonl", "loss.svg"], "'/none.jsonl' cannot be read: give the file that hg::fit"),
+    ({}, ["scripts/plot_losses", "dev", "loss.svg"], "'dev' has a line that is no report of an epoch: give the file"),
     ({}, ["bench/run/breadth.py"], "give the build's folder, as build/host"),
     ({}, ["bench/run/breadth.py", "/none"], "'/none' has no tests/table_layers: run ./dev bench breadth"),
 ]
