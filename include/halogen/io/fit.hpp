@@ -13,8 +13,6 @@
 //   reaches all ranks as one sentence.
 #pragma once
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -92,30 +90,6 @@ inline void shuffle(std::vector<index_t>& order, std::uint64_t seed, index_t epo
     const double unit = unit_of(bits[0], bits[1]);
     std::swap(order[static_cast<std::size_t>(i)], order[static_cast<std::size_t>(unit * static_cast<double>(i + 1))]);
   }
-}
-
-/// Whether a bar is shown.
-inline bool shows_progress(Progress progress) {
-  return progress == Progress::bar || (progress == Progress::automatic && isatty(STDERR_FILENO) != 0);
-}
-
-/// What the bar shows: batches of the run that are done and all, and the last step.
-struct FitProgress {
-  index_t epoch, epochs, batch, batches, done, all;
-  double loss, rate, samples_per_second, seconds_left;
-};
-
-/// Overwrites its line on standard error.
-inline void show_progress(const FitProgress& at) {
-  constexpr int cells = 24;
-  const int full = static_cast<int>(cells * at.done / at.all);
-  const std::string bar =
-      std::string(static_cast<std::size_t>(full), '#') + std::string(static_cast<std::size_t>(cells - full), '.');
-  std::fprintf(stderr, "\r[%s] epoch %lld/%lld  step %lld/%lld  loss %.4g  rate %.2g  %.3g samples/s  %.0f s left   ",
-               bar.c_str(), static_cast<long long>(at.epoch), static_cast<long long>(at.epochs),
-               static_cast<long long>(at.batch), static_cast<long long>(at.batches), at.loss, at.rate,
-               at.samples_per_second, at.seconds_left);
-  if (at.done >= at.all) std::fputc('\n', stderr);
 }
 
 /// The loss of all points of all batches (LossTotal).
@@ -252,8 +226,13 @@ class FitRun {
 
   void show(double value) const {
     const double past = since(start_), of_this_run = static_cast<double>(done() - resumed_);
-    show_progress({at_.epoch + 1, ceil_div(all_, batches_), at_.batch, batches_, done(), all_, value, rate_,
-                   samples_per_second(), past / of_this_run * static_cast<double>(all_ - done())});
+    const auto whole = [](index_t number) { return static_cast<long long>(number); };
+    char words[256];
+    std::snprintf(words, sizeof words,
+                  "epoch %lld/%lld  step %lld/%lld  loss %.4g  rate %.2g  %.3g samples/s  %.0f s left",
+                  whole(at_.epoch + 1), whole(ceil_div(all_, batches_)), whole(at_.batch), whole(batches_), value,
+                  rate_, samples_per_second(), past / of_this_run * static_cast<double>(all_ - done()));
+    show_progress(done(), all_, words);
   }
   double samples_per_second() const { return static_cast<double>(samples_) / since(epoch_begin_); }
 

@@ -9,10 +9,9 @@
 
 #include "halogen/halo/piece_view.hpp"
 #include "halogen/io/fit/fit_position.hpp"
+#include "halogen/io/progress_bar.hpp"
 
 namespace halogen {
-
-enum class Progress { automatic, none, bar };  ///< automatic: a bar where standard error is a terminal
 
 /// One step, on all ranks alike.
 struct StepReport {
