@@ -15,7 +15,6 @@
 #include <climits>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -23,6 +22,8 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+
+#include "halogen/io/system_words.hpp"
 
 #ifdef __linux__
 #include <sys/prctl.h>
@@ -33,9 +34,9 @@ namespace halogen::detail {
 /// What tells whether a file is the one that it was.
 struct FileState {
   struct stat now {};
-  /// std::runtime_error in the system's words: a file that is not there.
+  /// std::runtime_error: a file that is not there, or that the system refuses to look at.
   explicit FileState(const std::filesystem::path& path) {
-    if (::stat(path.c_str(), &now) != 0) throw std::runtime_error(std::strerror(errno));
+    if (::stat(path.c_str(), &now) != 0) throw std::runtime_error(words_of_system(errno, path));
   }
   bool operator==(const FileState& other) const {
     return now.st_dev == other.now.st_dev && now.st_ino == other.now.st_ino && now.st_size == other.now.st_size &&
