@@ -42,8 +42,8 @@ struct levels_differ {};
 template <int Layer, int Needed, int Have, class Written, class Path>
 struct windows_differ {};
 
-/// Layer slides windows, resamples or normalises over points, but its input is a vector for each sample, because it
-/// comes after a global pool. Fix: Linear, activations and maps compute vectors.
+/// Layer reads points of a field, but its input is a vector for each sample. Fix: put it before the layer that makes the
+/// vector, or take a layer of vectors.
 template <int Layer, class Written, class Path>
 struct vector_has_no_points {};
 
