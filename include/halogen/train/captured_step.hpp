@@ -46,8 +46,9 @@ class CapturedStep {
   auto operator()() {
     if constexpr (Graph::records) {
       if (Kokkos::Tools::profileLibraryLoaded() || trainer_.has_pending()) return step();
+      const auto& evaluation = trainer_.bind_step(image_);
       const StepMemory memory = trainer_.memory_of_step(image_, label_, weight_);
-      if (std::exchange(evaluations_, memory[0]) == memory[0]) return replay(memory);
+      if (std::exchange(evaluations_, memory[0]) == memory[0]) return replay(evaluation, memory);
     }
     return step();  // the first of an evaluation finds out and allocates what no graph can hold
   }
@@ -58,17 +59,17 @@ class CapturedStep {
  private:
   auto step() { return trainer_.step(loss_, image_, label_, weight_); }
 
-  auto replay(const StepMemory& memory) {
+  template <class Evaluation>
+  auto replay(const Evaluation& evaluation, const StepMemory& memory) {
     const execution_space space;
     if (recordings_ == 0 || memory != recorded_) {
       graph_.record(space, [this] { step(); });
       recorded_ = memory;
-      means_ = trainer_.loss_means(image_);
+      means_ = evaluation->loss_means();
       ++recordings_;
     }
     graph_.launch(space);
-    trainer_.set_loss_means(image_, means_);  // another step may have come between
-    return typename TrainerType::template Step<Image>(trainer_, image_);
+    return trainer_.replayed(image_, evaluation, means_);  // another step may have come between
   }
 
   TrainerType& trainer_;

@@ -58,14 +58,17 @@ class Trainer {
         check_(options.check),
         network_(std::make_unique<Net>(parameters_)) {}
 
-  /// The result of one step, until the next step or accumulate(), which reuse its memory; the prediction until
-  /// predict() too. Read later, it throws Error. By an expression loss, its value is there.
+  /// The result of one step. It can be read until the next step() or accumulate(), and its prediction until the next
+  /// predict(): they use its memory again. Later reads throw Error.
   template <class Image, PlanKind Plan = PlanKind::training>
   class Step {
+    using E = typename Net::template EvaluationOf<Plan, Image>;
+
    public:
-    Step(Trainer& trainer, const Image& image)
+    Step(Trainer& trainer, const Image& image, const std::shared_ptr<E>& evaluation)
         : trainer_(trainer),
-          image_(image),
+          mesh_(image.mesh()),
+          evaluation_(evaluation),
           value_(trainer.expression_value_),
           step_(trainer.differentiated_),
           predictions_(trainer.predicted_) {}
@@ -75,26 +78,28 @@ class Trainer {
       if constexpr (Plan == PlanKind::vjp)
         return value_;
       else
-        return evaluation().loss();
+        return evaluation()->loss();
     }
     /// The prediction before the update, placed as the image; a tuple of a model's several.
     auto prediction() const {
       if (predictions_ != trainer_.predicted_)
         throw Error("prediction() of a step before predict(), which used its memory: read it before");
-      return Net::prediction(image_, evaluation());
+      return Net::template prediction_on<Image>(mesh_, *evaluation());
     }
 
    private:
-    auto& evaluation() const {
-      if (step_ != trainer_.differentiated_)
+    std::shared_ptr<E> evaluation() const {
+      auto kept = evaluation_.lock();
+      if (step_ != trainer_.differentiated_ || !kept)
         throw Error(
             "item() or prediction() of an earlier step: a trainer keeps the last one's; read each step's before the "
             "next");
-      return trainer_.network_->template evaluation<Plan>(image_);
+      return kept;
     }
 
     Trainer& trainer_;
-    Image image_;
+    std::remove_cvref_t<decltype(std::declval<const Image&>().mesh())> mesh_;
+    std::weak_ptr<E> evaluation_;  ///< empty once the evaluation of another image took its place
     double value_;
     std::size_t step_, predictions_;
   };
@@ -108,15 +113,15 @@ class Trainer {
   template <class Loss, class Image, class Label, class Weight = NoWeight>
     requires Fits<ModelType, Image, Label, Weight, T, Loss>
   StepOf<Loss, Image> step(const Loss& loss, const Image& image, const Label& label, const Weight& weight = no_weight) {
-    auto& evaluation = differentiate("step", loss, image, label, weight);
+    const auto& evaluation = differentiate("step", loss, image, label, weight);
     Gradient& gradient = gradient_of(image);
-    const double* least_weight = evaluation.loss_weight();
-    if (mean_.pending() > 0) least_weight = mean_.take(gradient, divisors_of<Loss>(evaluation, image));
+    const double* least_weight = evaluation->loss_weight();
+    if (mean_.pending() > 0) least_weight = mean_.take(gradient, divisors_of<Loss>(*evaluation, image));
     if constexpr (sharded)
       state_.step(parameters_, gradient, least_weight);
     else
       state_.step(parameters_, redistribute<Replicate>(gradient, gradient_image_), least_weight);
-    return {*this, image};
+    return {*this, image, evaluation};
   }
   template <class Loss, class Image, class Label, class Weight = NoWeight,
             class Why = WhyNot<ModelType, Image, Label, Weight, T, Loss>>
@@ -162,8 +167,8 @@ class Trainer {
   StepOf<Loss, Image> accumulate(const Loss& loss, const Image& image, const Label& label,
                                  const Weight& weight = no_weight) {
     const auto& evaluation = differentiate("accumulate", loss, image, label, weight);
-    mean_.add(gradient_of(image), divisors_of<Loss>(evaluation, image));
-    return {*this, image};
+    mean_.add(gradient_of(image), divisors_of<Loss>(*evaluation, image));
+    return {*this, image, evaluation};
   }
   template <class Loss, class Image, class Label, class Weight = NoWeight,
             class Why = WhyNot<ModelType, Image, Label, Weight, T, Loss>>
@@ -190,15 +195,20 @@ class Trainer {
   void capture(const Loss& loss, const Image& image, const Label& label,  // an expression? write Image v = u + 1;
                const Weight& weight = no_weight) = delete;
 
-  /// What a recorded step depends on: the evaluations made so far, and how often its memory has moved or was another's.
-  /// The same numbers on all ranks, so that they record, and start what was recorded, together.
+  /// For CapturedStep: the evaluation of a step with this image, and the gradient's memory.
+  template <class Image>
+  const auto& bind_step(const Image& image) {
+    const auto& evaluation = network_->template bind<PlanKind::training>(image, "capture");
+    gradient_of(image);
+    return evaluation;
+  }
+  /// What a recorded step depends on, after bind_step: the evaluations made so far, and how often its memory has moved
+  /// or was another's. The numbers are the same on all ranks, so all record, and start what was recorded, together.
   template <class Image, class Label, class Weight>
-  StepMemory memory_of_step(const Image& image, const Label& label, const Weight& weight) {
+  StepMemory memory_of_step(const Image& image, const Label& label, const Weight& weight) const {
     const auto growths = [](const auto& field) { return static_cast<std::size_t>(field.margin_growths()); };
     std::size_t of_inputs = growths(image), of_labels = 0, of_weights = 0;
     detail::for_each_more(image, [&](const auto& field, int) { of_inputs += growths(field); });
-    network_->template evaluation<PlanKind::training>(image, "capture");
-    gradient_of(image);
     [&]<int... I>(std::integer_sequence<int, I...>) {
       const auto add = [&]<class Field>(std::size_t& sum, const Field& field) {
         if constexpr (!std::is_same_v<Field, NoWeight>) sum += growths(field);
@@ -207,20 +217,17 @@ class Trainer {
     }(std::make_integer_sequence<int, outputs_of<ModelType>>{});
     return {network_->evaluations(), of_inputs, of_labels, of_weights, gradients_, state_.identity()};
   }
+  /// The result of a recorded step of this evaluation that has been started again. means: how its loss follows from its
+  /// sums, as when it was recorded.
+  template <class Image, class E>
+  Step<Image> replayed(const Image& image, const std::shared_ptr<E>& evaluation, const LossMeans& means) {
+    ++differentiated_;
+    evaluation->set_loss_means(means);
+    return {*this, image, evaluation};
+  }
 
   /// Whether gradients of accumulate() wait for a step.
   bool has_pending() const { return mean_.pending() > 0; }
-
-  /// How the last step's loss follows from its sums, and the same of a step that was recorded.
-  template <class Image>
-  LossMeans loss_means(const Image& image) {
-    return network_->template evaluation<PlanKind::training>(image).loss_means();
-  }
-  template <class Image>
-  void set_loss_means(const Image& image, const LossMeans& means) {
-    ++differentiated_;
-    network_->template evaluation<PlanKind::training>(image).set_loss_means(means);
-  }
 
   /// The model's output with the present parameters.
   template <class Image>
@@ -279,9 +286,10 @@ class Trainer {
 
   /// Forward and backward; returns the evaluation.
   template <class Loss, class Image, class Label, class Weight>
-  auto& differentiate(const char* user, const Loss& loss, const Image& image, const Label& label,
-                      const Weight& weight) {
-    auto& evaluation = network_->template evaluation<step_plan<Loss>>(image, user);
+  const auto& differentiate(const char* user, const Loss& loss, const Image& image, const Label& label,
+                            const Weight& weight) {
+    const auto& bound = network_->template bind<step_plan<Loss>>(image, user);
+    auto& evaluation = *bound;
     ++differentiated_;
     evaluation.set_random({seed_, state_.steps_on_device(), static_cast<std::uint32_t>(mean_.pending())});
     std::optional<detail::StepCheck<Parameters<ModelType, T, P>>> check;
@@ -297,7 +305,7 @@ class Trainer {
         return detail::words_about_fields(image, label, weight) +
                detail::words_about_layers<ModelType>(evaluation, image, parameters_.data(), mesh_.world());
       });
-    return evaluation;
+    return bound;
   }
 
   std::string words_of_step() const { return "step " + std::to_string(state_.steps() + 1); }
