@@ -69,7 +69,7 @@ class CapturedStep {
   auto operator()() {
     if constexpr (Graph::records) {
       if (Kokkos::Tools::profileLibraryLoaded() || trainer_.has_pending()) return step();
-      const auto& evaluation = trainer_.bind_step(image_);
+      const auto evaluation = trainer_.bind_step(image_);
       const StepMemory memory = trainer_.memory_of_step(image_, label_, weight_);
       if (std::exchange(evaluations_, memory[0]) == memory[0]) return replay(evaluation, memory);
     }
