@@ -36,7 +36,7 @@ CASES = [
         (["format", "--chekc"], "format takes no such argument: '--chekc'"),
         (["clean", "cache"], "clean takes no such argument: 'cache'"),
         (["docs", "html"], "docs takes no such argument: 'html'"),
-        (["demo", "earth"], "there is no example 'earth', but there are: 01_mesh"),
+        (["demo", "earth"], "there is no example 'earth', but there are: 00_first_page"),
         (["bench", "nothing_of_that_name"], "nothing_of_that_name"),
         (["bench", "--threads", "1,two"], "--threads is '1,two': give numbers of 1 or more"),
         (["bench", "--pairs", "0"], "--pairs is 0: give 1 or more"),

@@ -118,6 +118,24 @@ PUBLIC = [
     ("namespace halogen {\nHALOGEN_UNARY(Sine, sin, Kokkos::sin(a), cos(a))\n}\n", "", "tries hg::sin"),
 ]
 
+# rows of the table of layers, reasons, how many windows there are -> what layers.py must say
+LAYERS = [
+    ({"relu": ""}, {}, None, "'ReLU' is a public type that"),
+    ({"relu": "ReLU ReLU7"}, {}, None, "no header of include/halogen/layers declares 'ReLU7'"),
+    ({}, {"CUDA": {"in_evaluation": ""}}, None, "in_evaluation.hpp: none of its layers stands in tests/cuda"),
+    ({}, {"breadth": {"relu": "seldom"}}, None, "relu stands among breadth"),
+    ({}, {"network.hpp": {"flip": ""}}, None, "flip.hpp: none of its layers stands in include/halogen/network.hpp"),
+    ({}, {}, -1, "layers and windows, and layer_table.table() has"),
+]
+
+# README.md beside docs/a.md with a heading "One, two" -> what links.py must say, or None
+LINKS = [
+    ("[a](docs/a.md), [b](docs/a.md#one-two), [c](https://halogen.org)\n```\n[d](no.md)\n```\n", None),
+    ("[a](docs/b.md)\n", "(docs/b.md) leads to no file"),
+    ("[a](docs/a.md#three)\n", "(docs/a.md#three) leads to no heading"),
+    ("nothing\n", "no page has a link"),
+]
+
 # counts of functions (chains of 1, 4 and 8 layers, U-Net) beside 100, 130, 170, 200 -> what instantiations.py must say
 COUNTS = [
     ((100, 130, 170, 200), None),
@@ -180,6 +198,41 @@ def check_public():
                 found = str(error)
         if (expected is None and found) or (expected is not None and expected not in found):
             print(f"expected {expected!r} of\n{header}but got {found!r}")
+            right = False
+    return right
+
+
+def check_layers():
+    """layers.py over this tree, with a table, a list or a count that is not as it should be."""
+    sys.path.insert(0, str(HERE))
+    import layers
+    root, table = HERE.parents[1], layers.layer_table
+    whole, owes_not, rows = dict(table.LAYERS), layers.OWES_NOT, table.table
+    right = True
+    for changed, reasons, count, expected in LAYERS:
+        table.LAYERS = {header: names for header, names in (whole | changed).items() if names}
+        layers.OWES_NOT = {which: owes_not[which] | reasons.get(which, {}) for which in owes_not}
+        table.table = lambda: rows()[:count]
+        found = "\n".join(layers.faults(root))
+        if expected not in found:
+            print(f"expected {expected!r} of {changed}, {reasons}, {count}, but got {found!r}")
+            right = False
+    table.LAYERS, layers.OWES_NOT, table.table = whole, owes_not, rows
+    return right
+
+
+def check_links():
+    sys.path.insert(0, str(HERE))
+    import links
+    right = True
+    for text, expected in LINKS:
+        with tempfile.TemporaryDirectory() as root:
+            pathlib.Path(root, "docs").mkdir()
+            pathlib.Path(root, "docs/a.md").write_text("# One, two\n")
+            pathlib.Path(root, "README.md").write_text(text)
+            found = "\n".join(links.faults(pathlib.Path(root).resolve()))
+        if (expected is None and found) or (expected is not None and expected not in found):
+            print(f"expected {expected!r} of {text!r}, but got {found!r}")
             right = False
     return right
 
@@ -281,6 +334,8 @@ def main():
                            control)
     right &= check_passed()
     right &= check_public()
+    right &= check_layers()
+    right &= check_links()
     right &= check_counts()
     right &= check_bench()
     right &= check_once()

@@ -35,11 +35,20 @@ Ended child(const std::string& name, const std::string& before = "", const std::
   return shell(clean + before + " " + this_executable() + " --no-skip '--test-case=child " + name + "' " + arguments);
 }
 
+/// Open MPI's mpirun may hang after all its processes have ended (PMIx_server_finalize waits for a lock): such a start
+/// is killed and tried again, three times at most.
 Ended children(int ranks, const std::string& name, const std::string& before = "") {
-  return child(name, "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 " +
-                         std::string("OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none ") +
-                         "OMPI_MCA_mpi_yield_when_idle=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe " +
-                         before + " timeout 60 mpirun -n " + std::to_string(ranks));  // Open MPI's may hang at its end
+  const std::string start =
+      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+      "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none "
+      "OMPI_MCA_mpi_yield_when_idle=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe " +
+      before + " timeout -s KILL 30 mpirun -n " + std::to_string(ranks);
+  Ended ended;
+  for (int times = 0; times < 3; ++times) {
+    ended = child(name, start);
+    if (ended.status != 128 + SIGKILL) break;
+  }
+  return ended;
 }
 
 bool mpi_can_run() {

@@ -136,6 +136,10 @@ TEST_CASE("in networks: every mesh as one rank, finite differences, the same bit
   support::check_composition<Wave, 2, 4, true, support::SignalMesh>({2, 29});
   support::check_composition<Volume, 2, 4, true, support::VolumeMesh>({1, 6, 6, 11});
 }
+TEST_CASE("queries without a gradient add nothing to those of parameters, though they or their keys be NaN") {
+  using Layer = hg::NeighborhoodAttention2d<4, 2, Kernel<3>>;
+  support::check_uncounted<Layer, 4, 4>({1, 9, 40}, {20, 22}, {19, 23}, {9, 40});
+}
 TEST_CASE("a NaN of a query reaches the keys and values that it sees, and no others") {
   using Layer = hg::NeighborhoodAttend1d<1, Kernel<5>>;
   const support::Extents<support::SignalMesh> extents{1, 40};
