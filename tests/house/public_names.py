@@ -22,7 +22,8 @@ MADE_BY = {
     "Spread": "pad", "Mapped": "permute", "Selected": "select", "Reshaped": "unflatten", "Stored": "stored",
     "Shift": "shift", "Bounded": "with_boundary", "GlobalIndex": "global_index", "Folded": "with_boundary",
     "ValueAndGrad": "value_and_grad", "VariableLeaf": "value_and_grad", "ExpressionLoss": "expression_loss",
-    "CapturedStep": "Trainer", "NetworkOutput": "infer", "NetworkOutputs": "Twins", "OutputOf": "Twins",
+    "CapturedStep": "Trainer", "StepResult": "Trainer",
+    "NetworkOutput": "infer", "NetworkOutputs": "Twins", "OutputOf": "Twins",
     "NetworkCall": "value_and_grad", "NetworkCalls": "Twins", "AppliedNetwork": "value_and_grad",
     "NetworkLoss": "value_and_grad", "Batches": "batches", "ContractionSpec": "einsum", "Function": "Draws",
 }

@@ -12,7 +12,7 @@ namespace support {
 template <int Channels>
 struct Takes : hg::Module<Takes<Channels>> {
   constexpr hg::Traced forward(hg::Traced x) const {
-    if ((*x).channels != Channels) x.graph->refuse(hg::Misfit::Kind::channels_differ, 0, Channels, (*x).channels);
+    if ((*x).channels != Channels) x.graph->refuse<hg::why::channels_differ>(0, Channels, (*x).channels);
     return x;
   }
 };

@@ -8,11 +8,12 @@
 #include "support/refusal.hpp"
 #include "support/stored.hpp"
 
-#include "../../examples/extending/attention.hpp"
-#include "../../examples/extending/bilateral.hpp"
-#include "../../examples/extending/field_norm.hpp"
-#include "../../examples/extending/gate.hpp"
-#include "../../examples/extending/transpose.hpp"
+#include "../../../examples/extending/attention.hpp"
+#include "../../../examples/extending/bilateral.hpp"
+#include "../../../examples/extending/field_norm.hpp"
+#include "../../../examples/extending/gate.hpp"
+#include "../../../examples/extending/transpose.hpp"
+#include "../../../examples/extending/wind_speed.hpp"
 
 namespace test_extending {
 
@@ -174,6 +175,15 @@ TEST_CASE("an operation with a barrier sum of its own") {
     for (int i = 0; i < 105; ++i)
       CHECK(y[n * 105 + i] == doctest::Approx(x[n * 105 + i] / std::sqrt(sum / 105 + 1e-6)).epsilon(1e-13));
   }
+}
+
+TEST_CASE("a layer that refuses an odd number of components, given an even one: every mesh, the definition") {
+  support::check_composition<hg::Sequential<Conv<2, 4>, WindSpeed, Conv<2, 2>>, 2, 2>();
+  const auto x = support::numbers<double>(4 * 35, 6);
+  const auto y = support::infer<WindSpeed, 4>(support::alone(), {1, 5, 7}, std::vector<double>{}, x);
+  REQUIRE(y.size() == 70);
+  for (std::size_t i = 0; i < 70; ++i)
+    CHECK(y[i] == doctest::Approx(std::sqrt(x[i] * x[i] + x[70 + i] * x[70 + i] + 1e-6)).epsilon(1e-13));
 }
 
 /// With a norm and an activation before it; a sum of what it reads and what it makes.

@@ -414,7 +414,7 @@ TEST_CASE(
   CHECK(launches(ByName{}, hg::PlanKind::training) == launches(Half{}, hg::PlanKind::training));
   static_assert(hg::Parameters<ByName, double>::trained == 37 && hg::Parameters<Biases, double>::trained == 9);
   constexpr auto is_none = [](std::string_view name) { return name.starts_with("head"); };
-  static_assert(hg::trace<hg::Frozen<Whole, is_none>>(2).misfit.kind == hg::Misfit::Kind::nothing_is_frozen);
+  static_assert(hg::trace<hg::Frozen<Whole, is_none>>(2).misfit.why == hg::refusal<hg::why::nothing_is_frozen>());
   CHECK(launches(Behind{}, hg::PlanKind::training) == launches(Whole{}, hg::PlanKind::training) - 1);
   for (const auto& mesh : support::meshes(2)) {
     CAPTURE(support::text(mesh));

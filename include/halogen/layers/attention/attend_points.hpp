@@ -68,7 +68,7 @@ struct Attending {
 
   /// Call it before the channels of a layer are computed.
   static constexpr void check(Traced x, int channels) {
-    if (channels % Heads != 0) x.graph->refuse(Misfit::Kind::groups_do_not_divide, x.graph->layers, Heads, channels);
+    if (channels % Heads != 0) x.graph->refuse<why::groups_do_not_divide>(x.graph->layers, Heads, channels);
   }
 
   static constexpr Traced turned(Traced qkv) {
@@ -82,7 +82,7 @@ struct Attending {
     check_terms<Terms...>();
     GraphDraft& graph = *qkv.graph;
     const int channels = (*qkv).channels;
-    if (channels % all != 0) graph.refuse(Misfit::Kind::groups_do_not_divide, graph.layers, all, channels);
+    if (channels % all != 0) graph.refuse<why::groups_do_not_divide>(graph.layers, all, channels);
     qkv = turned(qkv);
     const Traced y = attended(qkv, terms...);
     Node& node = graph.nodes[y.node];
@@ -182,7 +182,7 @@ struct Attending {
     const Traced value = term.value;
     const int channels = (*value).channels;
     if (channels != 1 && channels != Heads)
-      value.graph->refuse(Misfit::Kind::channels_differ, value.graph->layers, Heads, channels);
+      value.graph->refuse<why::channels_differ>(value.graph->layers, Heads, channels);
   }
   template <class... Terms>
   static constexpr Traced attended(Traced qkv, Terms... terms) {
