@@ -171,6 +171,8 @@ def others():
                     lambda torch, d=dims: getattr(torch.nn, f"InstanceNorm{d}d")(4), dims)
     yield plain("LayerNorm over channels", "hg::LayerNorm<4>", lambda torch: draw.Last(torch, torch.nn.LayerNorm(4)))
     yield plain("RMSNorm over channels", "hg::RMSNorm<4>", lambda torch: draw.Last(torch, torch.nn.RMSNorm(4)))
+    yield plain("LocalResponseNorm over channels", "hg::LocalResponseNorm<3, std::ratio<1, 2>>",
+                lambda torch: torch.nn.LocalResponseNorm(3, 0.5))
     for name in ("ReLU", "SiLU", "GELU", "Tanh", "Sigmoid", "ELU", "LeakyReLU"):
         yield plain(name, f"hg::{name}" + "<>" * (name in ("ELU", "LeakyReLU")), lambda torch, n=name: getattr(torch.nn, n)())
     yield plain("Softmax over channels", "hg::Softmax", lambda torch: torch.nn.Softmax(1))
