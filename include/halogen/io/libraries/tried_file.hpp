@@ -14,7 +14,6 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -27,6 +26,8 @@
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
+
+#include "halogen/comm/start.hpp"
 
 namespace halogen::detail {
 
@@ -184,7 +185,7 @@ class TriedFiles {
   }
 
   Child::Limits limits;
-  bool tries = std::getenv("HALOGEN_TRY_FILES") == nullptr || std::string_view(std::getenv("HALOGEN_TRY_FILES")) != "0";
+  bool tries = text_of(settings::try_files) != "0";
 
  private:
   using Key = std::tuple<std::string, std::filesystem::path, std::string>;
