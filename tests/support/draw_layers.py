@@ -36,7 +36,7 @@ class Model:
         kinds = [self.conv] * 4 + [self.transposed, self.max_pool, self.avg_pool, self.lp_pool, self.adaptive, self.sampled,
                  self.activation, self.activation, self.norm, self.norm, self.pad, self.crop, self.roll, self.linear,
                  self.residual, self.residual, self.shuffle, self.softmax, self.skip, self.global_pool, self.flip, self.glu,
-                 self.attention, self.shared]
+                 self.attention, self.shared, self.local_response]
         while True:
             layer = self.r.choice(kinds)()
             if layer is not None:
@@ -214,6 +214,13 @@ class Model:
                     lambda torch: getattr(torch.nn, f"BatchNorm{self.dims}d")(c, affine=affine))
         make = (lambda torch: torch.nn.LayerNorm(c)) if kind == "layer" else (lambda torch: torch.nn.RMSNorm(c))
         return f"hg::{'LayerNorm' if kind == 'layer' else 'RMSNorm'}<{c}>", lambda torch: Last(torch, make(torch))
+
+    def local_response(self):
+        size, alpha = self.r.randint(1, 5), self.r.choice([1, 2])
+        if self.vector:
+            return None  # PyTorch's takes fields alone
+        return (f"hg::LocalResponseNorm<{size}, std::ratio<{alpha}, 4>>",
+                lambda torch: torch.nn.LocalResponseNorm(size, alpha / 4))
 
     def pad(self):
         if self.blocks:

@@ -31,6 +31,7 @@ LAYERS = {
     "layer_norm_over": "LayerNormOver",
     "leaky_relu": "LeakyReLU",
     "linear": "Linear",
+    "local_response_norm": "LocalResponseNorm",
     "lp_pool2d": "LpPool2d LpPool3d",
     "map": "Map",
     "map_activations": "Softplus LogSigmoid Softsign Mish Hardtanh ReLU6 Hardsigmoid Hardswish CELU SELU GELUTanh Hardshrink "

@@ -50,8 +50,8 @@ struct ChannelNormOf {
     static constexpr const char* label = Centred ? "halogen::layer_norm" : "halogen::rms_norm";
     template <class S, Form>
     static auto point(const LaunchAt<S>& at) {
-      return kernels::ChannelNormPoint<S, Centred>{at.value(0), norm_of(at), at.parameter(0), at.parameter(1),
-                                                   at.node().channels};
+      return kernels::ChannelNormPoint<S, Centred>{at.value(0), norm_of(at), at.parameter(0),
+                                                   Centred ? at.parameter(1) : nullptr, at.node().channels};
     }
   };
   struct Backward {

@@ -15,6 +15,7 @@
 #include <climits>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -28,6 +29,8 @@
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
+
+#include "halogen/comm/start.hpp"
 
 namespace halogen::detail {
 
@@ -185,7 +188,7 @@ class TriedFiles {
   }
 
   Child::Limits limits;
-  bool tries = std::getenv("HALOGEN_TRY_FILES") == nullptr || std::string_view(std::getenv("HALOGEN_TRY_FILES")) != "0";
+  bool tries = text_of(settings::try_files) != "0";
 
  private:
   using Key = std::tuple<std::string, std::filesystem::path, std::string>;
