@@ -228,7 +228,7 @@ TEST_CASE("dropout of shares: finite differences, the same on every mesh, anew a
 }
 
 TEST_CASE("a batch that is cut unevenly: a mask lies as the samples do") {
-  if (support::world().size() != 2) return;
+  ONLY_ON_RANKS(2);
   using Image = support::FieldOn<support::Mesh, double, 2>;
   const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {2, 1, 1});
   const auto values = support::numbers<double>(3 * 2 * 12 * 11, 2);
