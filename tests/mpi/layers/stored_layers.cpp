@@ -221,6 +221,21 @@ TEST_CASE("PyTorch's: outputs that have no piece for every rank of three") {
   ONLY_ON_RANKS(1, 2, 4);
   check<hg::Interpolate<hg::ScaleRatio<std::ratio<2, 5>>, hg::Bilinear, hg::Antialias<>>, 1>("antialias", "scaled");
 }
+TEST_CASE("corners on corners, to one point: the field's first, as PyTorch's scale is 0") {
+  const auto input = support::numbers<double>(2 * 12 * 11, 7);
+  const auto of = [&]<class Layer>(Layer) {
+    return support::infer<Layer, 2>(support::alone(), {1, 12, 11}, {}, input);
+  };
+  const std::vector<double> first{input[0], input[12 * 11]};
+  CHECK(of(hg::Interpolate<hg::Size<1, 1>, hg::Bilinear, hg::AlignCorners<>>{}) == first);
+  CHECK(of(hg::Interpolate<hg::Size<1, 1>, hg::Bicubic, hg::AlignCorners<>>{}) == first);
+  const auto row = of(hg::Interpolate<hg::Size<1, 5>, hg::Bilinear, hg::AlignCorners<>>{});  // at 0, 2.5, 5, 7.5, 10
+  REQUIRE(row.size() == 10);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const std::size_t left = i / 5 * 12 * 11 + i % 5 * 10 / 4;
+    CHECK(row[i] == doctest::Approx(i % 2 == i / 5 % 2 ? input[left] : (input[left] + input[left + 1]) / 2));
+  }
+}
 TEST_CASE("resampling across a date line") {
   using hg::Size, hg::ScaleFactor, hg::Boundary, hg::ReplicateEdge, hg::Periodic;
   using Line = Boundary<ReplicateEdge, Periodic>;
