@@ -145,6 +145,23 @@ COUNTS = [
     ((100, 115, 170, 200), "more than linear"),
 ]
 
+# a source of tests/mpi, which CTest starts on 1 and 3 ranks -> text that cases.py must say, or None
+CASE = 'TEST_CASE("a law") {\n%s  CHECK(1 == 1);\n}\n'
+OF_RANKS = [
+    (CASE % "", None),
+    (CASE % "  ONLY_ON_RANKS(2, 3);\n", None),
+    (CASE % "  FROM_RANKS(2);\n", None),
+    (CASE % "  ONLY_ON_RANKS(2, 4);  // 3 rows\n", '"a law" runs on none of the 1, 3 ranks'),
+    ("// ranks: 1 4\n" + CASE % "  ONLY_ON_RANKS(2, 4);\n", None),
+    ("// ranks: 1 2\n" + CASE % "  FROM_RANKS(3);\n", "runs on none of the 1, 2 ranks"),
+    (CASE % "" + 'TEST_CASE("one line") { check(1); }\n' + CASE % "  FROM_RANKS(4);\n", '"a law" runs on none'),
+    (CASE % "  CHECK(2 == 2);\n  FROM_RANKS(2);\n", "is not the first line"),
+    (CASE % "  FROM_RANKS(2);\n  ONLY_ON_RANKS(3);\n", "names its ranks twice"),
+    (CASE % "  if (support::world().size() != 3) return;\n", "leaves by the number of ranks"),
+    (CASE % "  if (size % 2 == 1) return;\n", "leaves by the number of ranks"),
+    ("std::vector<hg::DeviceMesh<Plane>> meshes();\n", "give support::Meshes"),
+]
+
 # programs of a bench without a peer: what they print
 STUB = """#!/bin/sh
 echo '{"threads": '$OMP_NUM_THREADS', "milliseconds": [2.0], "result": [1.0], "fma_gflops": 50, "copy_gbs": 20}'
@@ -332,6 +349,13 @@ def main():
                 path.write_text("#include <cstddef>\n" + EXPECT + TWIN.replace("take<3>", call))
             right &= check([str(HERE / "compile.py"), "--compiler", sys.argv[1], "controls", *map(str, paths)], expected,
                            control)
+    for source, expected in OF_RANKS:
+        with tempfile.TemporaryDirectory() as root:
+            for name, text in (("CMakeLists.txt", 'halogen_doctest(mpi "1;3")\n'), ("mpi/a.cpp", source)):
+                path = pathlib.Path(root, "tests", name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            right &= check([str(HERE / "cases.py"), root], expected, source)
     right &= check_passed()
     right &= check_public()
     right &= check_layers()

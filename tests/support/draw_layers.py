@@ -118,24 +118,36 @@ class Model:
         ceil = self.r.random() < 0.3
         options = [f"{kernel[0]}", self.option("Kernel", kernel), self.option("Stride", stride),
                    self.option("Padding", padding)] + ["hg::CeilMode<>"] * ceil
-        return options, kernel, stride, padding, dilation, ceil
+        # a date line where a whole field is a whole number of steps: PyTorch's pool of what is padded by itself
+        wraps = [not ceil and s == 1 and self.r.random() < 0.3 for s in stride]
+        if any(wraps):
+            options.append(f"hg::Boundary<{', '.join('hg::Periodic' if w else 'hg::Zero' for w in wraps)}>")
+        pads = [(p, p, SAME["Periodic"]) if w else (0, 0, SAME["Zero"]) for p, w in zip(padding, wraps)]
+        inner = [0 if w else p for p, w in zip(padding, wraps)]
+
+        def build(torch, pool):
+            return torch.nn.Sequential(Padded(torch, pads), pool(inner)) if any(wraps) else pool(padding)
+
+        return options, kernel, stride, build, dilation, ceil
 
     def max_pool(self):
         if self.blocks:
             return None
-        options, kernel, stride, padding, dilation, ceil = self.pool_windows(True)
+        options, kernel, stride, build, dilation, ceil = self.pool_windows(True)
         options.append(self.option("Dilation", dilation))
         return (f"hg::MaxPool{self.dims}d<{', '.join(options)}>",
-                lambda torch: getattr(torch.nn, f"MaxPool{self.dims}d")(kernel, stride, padding, dilation, ceil_mode=ceil))
+                lambda torch: build(torch, lambda padding: getattr(torch.nn, f"MaxPool{self.dims}d")(
+                    kernel, stride, padding, dilation, ceil_mode=ceil)))
 
     def avg_pool(self):
         if self.blocks:
             return None
-        options, kernel, stride, padding, _, ceil = self.pool_windows(False)
+        options, kernel, stride, build, _, ceil = self.pool_windows(False)
         counts = self.r.random() < 0.5
         options += [] if counts else ["hg::CountIncludePad<false>"]
         return (f"hg::AvgPool{self.dims}d<{', '.join(options)}>",
-                lambda torch: getattr(torch.nn, f"AvgPool{self.dims}d")(kernel, stride, padding, ceil, counts))
+                lambda torch: build(torch, lambda padding: getattr(torch.nn, f"AvgPool{self.dims}d")(
+                    kernel, stride, padding, ceil, counts)))
 
     def lp_pool(self):
         if self.blocks:

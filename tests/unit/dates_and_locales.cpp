@@ -80,6 +80,13 @@ TEST_CASE("each step is found by its date: old origins, coarse units, rounded nu
   CHECK(axis.index_of("2021-01-01T00:20:00.01") == 2);
   CHECK(axis.index_of("2021-01-01T00:19:59.99") == 1);
 
+  // a date is the nearest second, also before the origin and over the end of a day
+  const hg::TimeAxis between({-0.7, 1.4, 2.6}, "seconds since 2018-01-01");
+  CHECK(between.date(0) == "2017-12-31T23:59:59");
+  CHECK(between.date(1) == "2018-01-01T00:00:01");
+  CHECK(between.date(2) == "2018-01-01T00:00:03");
+  CHECK(hg::TimeAxis({0.999999}, "days since 2018-01-01").date(0) == "2018-01-02T00:00:00");
+
   // fractions of a second stay apart
   const hg::TimeAxis fine({0, 250, 500, 750, 1000}, "milliseconds since 2020-01-01");
   for (hg::index_t i = 0; i < 5; ++i)

@@ -96,9 +96,9 @@ bool holds(const fs::path& path, const std::string& name, const std::vector<inde
 }
 
 /// Ranks that cut columns, rows and columns, and samples, where some have none of the 3 or 1 that there are.
-std::vector<hg::DeviceMesh<support::Mesh>> meshes() {
+support::Meshes<support::Mesh> meshes() {
   const hg::Communicator world = support::world();
-  std::vector<hg::DeviceMesh<support::Mesh>> all{hg::device_mesh<support::Mesh>(world, {1, 1, -1})};
+  support::Meshes<support::Mesh> all{hg::device_mesh<support::Mesh>(world, {1, 1, -1})};
   if (world.size() > 1) all.push_back(hg::device_mesh<support::Mesh>(world, {-1, 1, 1}));
   if (world.size() % 2 == 0) all.push_back(hg::device_mesh<support::Mesh>(world, {1, 2, -1}));
   return all;

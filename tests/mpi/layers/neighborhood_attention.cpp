@@ -159,7 +159,7 @@ TEST_CASE("a NaN of a query reaches the keys and values that it sees, and no oth
 }
 
 TEST_CASE("messages: a step exchanges qkv, the gradient of the output, and three numbers for each head") {
-  if (support::world().size() != 2) return;
+  ONLY_ON_RANKS(2);
   using Model = hg::Sequential<support::Takes<12>, hg::NeighborhoodAttend2d<2, Kernel<3, 5>>>;
   const auto input = support::numbers<double>(12 * 10 * 8, 2), label = support::numbers<double>(4 * 10 * 8, 3);
   const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, 2, 1});

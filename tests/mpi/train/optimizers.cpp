@@ -206,6 +206,10 @@ TEST_CASE("an optimiser of one's own; names that are chosen at run time") {
 
 TEST_CASE("schedules as PyTorch's, and in the steps that they rule") {
   check_rates("step", hg::step_rate(4, 0.5), 20);
+  // by hand: three steps of a warm-up, then StepLR, which counts from its end
+  const double warmed[] = {1. / 3, 2. / 3, 1, 1, 1, 1, 1, .5, .5, .5, .5, .25, .25, .25, .25, .125};
+  for (hg::index_t t = 0; t < 16; ++t)
+    CHECK(hg::step_rate(4, 0.5, {.warmup = 3}).factor(t) == doctest::Approx(warmed[t]).epsilon(1e-15));
   check_rates("cosine", hg::cosine_rate(12, {.floor = 0.1}), 13);
   check_rates("warm_cosine", hg::cosine_rate(15, {.warmup = 5}), 16);
   check_rates("linear", hg::linear_rate(12, {.floor = 0.1}), 20);
