@@ -1,10 +1,10 @@
 // What a rank sends for attention, computed from the shapes for dry runs. It counts what
-// array/attention/attention_ring.hpp, attention_by_heads.hpp and attention_zigzag.hpp send, and what deterministic
+// attention/ring.hpp, attention_by_heads.hpp and attention_zigzag.hpp send, and what deterministic
 // attention of points gathers.
 #pragma once
 
-#include "halogen/array/attention/attention_by_heads.hpp"
-#include "halogen/placement/ring.hpp"
+#include "halogen/attention/ring_schedule.hpp"
+#include "halogen/attention/way.hpp"
 #include "halogen/placement/traffic.hpp"
 
 namespace halogen::detail {
@@ -21,16 +21,9 @@ struct AttentionPlace {
 
   int ranks() const { return queries.parts(); }
   AttentionWay ways() const {
-    return {query_heads,
-            key_heads,
-            queries.extent(),
-            keys.extent(),
-            width + value_width,
-            ranks(),
-            ranks(),
-            is_causal,
-            is_causal ? moved_for_zigzag(queries) : 0,
-            is_causal ? moved_for_zigzag(keys) : 0};
+    AttentionWay way = AttentionWay::of(queries, keys, is_causal);
+    way.query_heads = query_heads, way.key_heads = key_heads, way.width = width + value_width;
+    return way;
   }
   ContextParallel way() const { return ways().chosen(parallel); }
   /// For explain: the way, of a batch of so many samples; empty if nothing moves.

@@ -4,7 +4,7 @@
 // largest.
 #pragma once
 
-#include "halogen/array/attention/attention_traffic.hpp"
+#include "halogen/attention/traffic.hpp"
 
 namespace halogen::detail {
 
