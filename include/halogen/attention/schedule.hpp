@@ -14,6 +14,11 @@ constexpr bool are_of_keys(AttentionRows rows) {
   return rows == key || rows == value || rows == key_gradient || rows == value_gradient;
 }
 
+/// Whether they have the stored type of the operands; others are computed.
+constexpr bool are_stored(AttentionRows rows) {
+  using enum AttentionRows;
+  return rows == query || rows == key || rows == value;
+}
 /// How wide they are: of queries and keys, or of values and results.
 constexpr int width_of(AttentionRows rows, int width, int value_width) {
   using enum AttentionRows;

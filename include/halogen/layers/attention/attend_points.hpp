@@ -38,7 +38,7 @@ struct AttendToAll : AttendsOfPoints<AttendToAll<Heads, KeyHeads, Options, Term,
   }
   static TrafficUse traffic(const FunctionPlace& place, bool backward, bool keeps) {
     const AttentionPlace at = attention_of_place(place);
-    TrafficUse use = attention_traffic(at, backward, keeps);
+    TrafficUse use = AttentionDryRun::traffic(at, backward, keeps);
     use.all_reduces = backward && at.ranks() > 1 ? bias_sums<Options, Term> : 0;
     use += told_traffic<Term>(place, Apart ? 2 : 1);
     return use;

@@ -14,7 +14,7 @@
 #include <optional>
 
 #include "halogen/array/expression/regrid.hpp"
-#include "halogen/attention/memory.hpp"
+#include "halogen/attention/dry_run.hpp"
 #include "halogen/autograd/attention.hpp"
 #include "halogen/autograd/concatenated_pieces.hpp"
 #include "halogen/autograd/pieces.hpp"
@@ -121,7 +121,7 @@ struct AttendsOfPoints {
     return Self::attention_of_place(place).words(place.layout.batch_cut().extent());
   }
   static index_t memory(const FunctionPlace& place) {
-    return AttentionMemory(Self::attention_of_place(place), place.layout.plan().training).bytes();
+    return AttentionDryRun::memory(Self::attention_of_place(place), place.layout.plan().training);
   }
 };
 
@@ -155,7 +155,7 @@ struct PointsAttend : AttendsOfPoints<PointsAttend<Heads, KeyHeads, Count, Optio
   }
   static TrafficUse traffic(const FunctionPlace& place, bool backward, bool keeps) {
     const AttentionPlace at = attention_of_place(place);
-    TrafficUse use = attention_traffic(at, backward, keeps);
+    TrafficUse use = AttentionDryRun::traffic(at, backward, keeps);
     if (backward && at.ranks() > 1) use.all_reduces = 2 + bias_sums<Options, Term>;  // the tokens' keys and values
     use += told_traffic<Term>(place, 2);
     return use;
