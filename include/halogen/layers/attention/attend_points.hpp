@@ -38,7 +38,7 @@ struct AttendToAll : AttendsOfPoints<AttendToAll<Heads, KeyHeads, Options, Term,
   }
   static TrafficUse traffic(const FunctionPlace& place, bool backward, bool keeps) {
     const AttentionPlace at = attention_of_place(place);
-    TrafficUse use = attention_traffic(at, backward, keeps);
+    TrafficUse use = AttentionDryRun::traffic(at, backward, keeps);
     use.all_reduces = backward && at.ranks() > 1 ? bias_sums<Options, Term> : 0;
     use += told_traffic<Term>(place, Apart ? 2 : 1);
     return use;
@@ -48,7 +48,7 @@ struct AttendToAll : AttendsOfPoints<AttendToAll<Heads, KeyHeads, Options, Term,
   static auto attended(const std::optional<Generator>& draws, const Queries& of_queries, const Keys& of_keys,
                        const std::tuple<Q, K, V>& rows, const Beside&... beside) {
     const auto& [query, key, value] = rows;
-    return attention_of(
+    return attention_call(
         options_of_call<Options>(Heads != KeyHeads, draws), pair_numbers<Options>(of_queries, of_keys),
         std::tuple_cat(attention_operands(query, key, value),
                        bias_of_pairs<Heads, 0, Options, Term, typename Q::value_type>(of_queries, beside...)));
