@@ -35,6 +35,8 @@ CASES = [
         (["fuzz", "files", "--case"], "--case needs a value"),
         (["format", "--chekc"], "format takes no such argument: '--chekc'"),
         (["clean", "cache"], "clean takes no such argument: 'cache'"),
+        (["mutate", "unit.nothing"], "there is no mistake, room or test 'unit.nothing' in tests/mutations/table.py"),
+        (["mutate", "--all"], "mutate takes names of mistakes, rooms and tests, but not --all"),
         (["docs", "html"], "docs takes no such argument: 'html'"),
         (["demo", "earth"], "there is no example 'earth', but there are: 01_mesh"),
         (["bench", "nothing_of_that_name"], "nothing_of_that_name"),
@@ -61,6 +63,7 @@ SCRIPTS = [
     ({}, ["scripts/kokkos", "cuda", "91"], "has no architecture 91: give 80,"),
     ({"HALOGEN_CACHE": "/dev/null/x"}, ["scripts/kokkos", "host"], "'/dev/null/x' cannot be made or written: name"),
     ({"HALOGEN_CACHE": "/dev/null/x"}, ["scripts/data"], "'/dev/null/x/data' cannot be made or written: name another"),
+    ({}, ["scripts/mutate"], "give the repository's folder and the build's, as in ./dev mutate"),
     ({}, ["bench/run/breadth.py"], "give the build's folder, as build/host"),
     ({}, ["bench/run/breadth.py", "/none"], "'/none' has no tests/table_layers: run ./dev bench breadth"),
 ]

@@ -101,7 +101,7 @@ TABLE = [
     Mistake("halo_forgets_dilation", "stencil/window.hpp",
             "const int after = «static_cast<int>(footprint()) - 1» - padding;", "kernel - 1", "static.stencil", compiled=True),
     Mistake("replicated_end_is_as_wide_as_the_beginning", "stencil/window.hpp",
-            "width + from + (input == last ? «after()» : 0)}", "before()", "static.stencil", compiled=True),
+            "width + from + (input == last ? «after()» : 0)}", "before()", "mpi.stored_layers 1: padding of each side*"),
     Mistake("reflection_counts_its_axis", "stencil/boundary.hpp", "mirrors(edge) ? «2 * last - point» : last",
             "2 * last - point + 1", "static.stencil", compiled=True),
     Mistake("halos_of_a_chain_do_not_add", "stencil/halo.hpp", "first.lo + second.lo, «first.hi + second.hi»}",
