@@ -80,6 +80,10 @@ TEST_CASE("each step is found by its date: old origins, coarse units, rounded nu
   CHECK(axis.index_of("2021-01-01T00:20:00.01") == 2);
   CHECK(axis.index_of("2021-01-01T00:19:59.99") == 1);
 
+  // each calendar names its own days, before year 0 too
+  CHECK(hg::TimeAxis({0, 59}, "days since 2000-01-01", "360_day").date(1) == "2000-02-30T00:00:00");
+  CHECK(hg::TimeAxis({-1, 0}, "days since 0000-01-01", "noleap").date(0) == "-001-12-31T00:00:00");
+
   // fractions of a second stay apart
   const hg::TimeAxis fine({0, 250, 500, 750, 1000}, "milliseconds since 2020-01-01");
   for (hg::index_t i = 0; i < 5; ++i)
