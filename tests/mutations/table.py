@@ -8,7 +8,7 @@ A Mistake has
             What ends with a semicolon is a statement, all else an expression
   becomes   what stands there instead; of a statement nothing is a mistake, too
   by        tests that should fail: kind.stem, the number of ranks in mpi/, and after a colon a doctest filter
-  seen      the test of `by` that was seen to fail; none: nobody has run it yet
+  seen      whether the first of these tests was seen to fail; else nobody has run it yet, or it stays
   stays     why no test can fail or none need to, where none does
   compiled  it lies in what compilers evaluate: the test is compiled anew with this mistake alone
 """
@@ -22,7 +22,7 @@ class Mistake:
     text: str
     becomes: str
     by: tuple = ()
-    seen: str = ""
+    seen: bool = False
     stays: str = ""
     compiled: bool = False
 
@@ -58,9 +58,9 @@ TABLE = [
 
     # mesh
     Mistake("rank_of_a_transposed_mesh", "mesh/coordinate.hpp", "rank = rank * «extents[i]» + coordinate[i];",
-            "extents[Rank - 1 - i]", "mpi.device_mesh 6"),
+            "extents[Rank - 1 - i]", "mpi.device_mesh 6", seen=True),
     Mistake("coordinate_of_a_transposed_mesh", "mesh/coordinate.hpp", "coordinate[i] = rank % «extents[i]»;",
-            "extents[Rank - 1 - i]", "mpi.device_mesh 6"),
+            "extents[Rank - 1 - i]", "mpi.device_mesh 6", seen=True),
 
     # placement
     Mistake("chunk_rounds_down", "placement/cut.hpp", "std::min(extent, «ceil_div(extent, parts)» * part)",
@@ -85,13 +85,13 @@ TABLE = [
     Mistake("align_corners_to_one_point", "stencil/sampling.hpp", "corners ? «(out > 1 ? out - 1 : 1)» : 2 * to",
             "out - 1", "mpi.stored_layers 1: resampling*"),
     Mistake("adaptive_pool_ends_early", "stencil/sampling.hpp", "{o * in / out, «ceil_div((o + 1) * in, out)»}",
-            "(o + 1) * in / out", "mpi.stored_layers 1: adaptive*"),
+            "(o + 1) * in / out", "mpi.stored_layers 1: adaptive*", seen=True),
     Mistake("nearest_exact_is_nearest", "stencil/sampling.hpp", "floor_div(«(2 * o + 1) * from», 2 * to)", "2 * o * from",
-            "mpi.stored_layers 1: resampling*"),
+            "mpi.stored_layers 1: resampling*", seen=True),
     Mistake("reflection_repeats_its_end", "stencil/sampling.hpp", "return at < in ? at : «period - at»;", "period - at - 1",
-            "mpi.stored_layers 1: resampling*"),
+            "mpi.stored_layers 1: resampling*", seen=True),
     Mistake("antialias_is_not_normalised", "stencil/sampling.hpp", "f(i, antialiases ? «found / whole» : found);", "found",
-            "mpi.stored_layers 1: resampling*"),
+            "mpi.stored_layers 1: resampling*", seen=True),
     Mistake("ceil_mode_begins_in_the_padding", "stencil/window.hpp", "extent - («(extent - 1) * stride >= input + padding»)",
             "(extent - 1) * stride > input + padding", "mpi.stored_layers 1: *pools*"),
     Mistake("window_ends_without_its_padding", "stencil/window.hpp",
@@ -101,7 +101,8 @@ TABLE = [
     Mistake("halo_forgets_dilation", "stencil/window.hpp",
             "const int after = «static_cast<int>(footprint()) - 1» - padding;", "kernel - 1", "static.stencil", compiled=True),
     Mistake("replicated_end_is_as_wide_as_the_beginning", "stencil/window.hpp",
-            "width + from + (input == last ? «after()» : 0)}", "before()", "mpi.stored_layers 1: padding of each side*"),
+            "width + from + (input == last ? «after()» : 0)}", "before()",
+            ("mpi.stored_layers 1: padding of each side*", "mpi.pads 1")),
     Mistake("reflection_counts_its_axis", "stencil/boundary.hpp", "mirrors(edge) ? «2 * last - point» : last",
             "2 * last - point + 1", "static.stencil", compiled=True),
     Mistake("halos_of_a_chain_do_not_add", "stencil/halo.hpp", "first.lo + second.lo, «first.hi + second.hi»}",
@@ -114,27 +115,27 @@ TABLE = [
 
     # comm
     Mistake("sub_mesh_of_each_rank_alone", "comm/device_mesh.hpp", "origin[i] = «0»;", "state.coordinate[i]",
-            "mpi.device_mesh 4"),
+            "mpi.device_mesh 4", seen=True),
     Mistake("communicator_for_an_extent_of_1", "comm/device_mesh.hpp", "(mask >> i & 1) && state.extents[i] > «1»", "0",
-            "mpi.device_mesh 4"),
+            "mpi.device_mesh 4", seen=True),
     Mistake("advice_of_too_few_ranks", "comm/mesh_extents.hpp", "std::to_string(«(ranks / product + 1) * product») + other",
-            "ranks / product * product", "mpi.device_mesh 3"),
+            "ranks / product * product", "mpi.device_mesh 3", seen=True),
     Mistake("mesh_without_ranks", "comm/mesh_extents.hpp", "else if («extents[i] <= 0»)", "extents[i] < 0",
-            "mpi.device_mesh 2"),
+            "mpi.device_mesh 2", seen=True),
     Mistake("agree_when_one_succeeds", "comm/agree.hpp", "comm.all_reduce(&lowest, 1, «ReduceOp::min»);", "ReduceOp::max",
-            "mpi.communicator 2: agree*"),
+            "mpi.communicator 2: agree*", seen=True),
     Mistake("all_agree_when_one_does", "comm/agree.hpp", "return «least[2] != 0»;", "own",
             "mpi.means_of_batches 2: what one rank*"),
     Mistake("own_messages_in_any_order", "comm/self_copy.hpp", "send != open.end() && «(*send)->tag != receive.tag»", "false",
-            "mpi.communicator 1"),
+            "mpi.communicator 1", seen=True),
     Mistake("own_copies_are_not_counted", "comm/self_copy.hpp", "«comm_stats().local_copies.add(copy.bytes);»", "",
-            ("mpi.communicator 1", "mpi.expressions 1")),
+            "mpi.communicator 1", seen=True),
     Mistake("broadcasts_less_gathers", "comm/comm_statistics.hpp", "a.broadcasts - «b.broadcasts»", "b.gathers",
             "mpi.communicator 1: statistics*"),
     Mistake("last_part_of_a_message_is_too_long", "comm/mpi/exchange.hpp",
-            "std::min(max_message_bytes, «transfer.bytes - begin»)", "transfer.bytes", "mpi.communicator 2: messages*"),
+            "std::min(max_message_bytes, «transfer.bytes - begin»)", "transfer.bytes", "mpi.communicator 2: messages*", seen=True),
     Mistake("short_messages_are_taken", "comm/mpi/exchange.hpp",
-            "«i < statuses_.size() && messages_[i].receive»; ++i) check_length(i);", "false", "mpi.communicator 2: faults*"),
+            "«i < statuses_.size() && messages_[i].receive»; ++i) check_length(i);", "false", "mpi.communicator 2: faults*", seen=True),
 
     # tensor
     Mistake("only_the_last_mesh_dimension_cuts", "tensor/decomposition.hpp",
@@ -181,9 +182,9 @@ TABLE = [
 
     # kernels
     Mistake("pool_counts_points_beyond_the_end", "kernels/avg_pool.hpp", "(«last < end[d] ? last : end[d]») -",
-            "last", "mpi.stored_layers 1: average*"),
+            "last", "mpi.stored_layers 1: average*", seen=True),
     Mistake("pool_counts_planes_of_its_piece", "kernels/avg_pool.hpp",
-            "return «input.depth.first» + n % input.depth.planes;", "0", "mpi.stored_layers 2: average*"),
+            "return «input.depth.first» + n % input.depth.planes;", "0", "mpi.stored_layers 2: average*", seen=True),
     Mistake("ties_go_to_the_last", "kernels/max_pool.hpp", "return «(value > largest) | (value != value)»;",
             "(value >= largest) | (value != value)", "mpi.pool_norm_upsample 1: max pooling*"),
     Mistake("maximum_beyond_the_field_is_0", "kernels/max_pool.hpp",
@@ -197,14 +198,14 @@ TABLE = [
             "field.sample(n) : «field.sample(n) * field.channels + c»;", "index_t{c}", "mpi.dropout 1: what is dropped*"),
     Mistake("exponential_of_one_power_less", "kernels/exponential.hpp",
             "for (int k = degree - 1; k >= First; --k) sum = «sum * r + Number::power[k]»;",
-            "sum * r + (k == 3 ? T(0) : Number::power[k])", "unit.exponential"),
+            "sum * r + (k == 3 ? T(0) : Number::power[k])", "unit.exponential", seen=True),
     Mistake("exponential_is_never_infinite", "kernels/exponential.hpp",
             "const V positive = «x > Number::highest ? V{} + std::numeric_limits<T>::infinity() : result»;", "result",
-            "unit.exponential"),
+            "unit.exponential", seen=True),
     Mistake("slope_of_elu_without_its_factor", "kernels/nonlinearity.hpp",
-            "g * («parameter * exponential_anywhere<T>(x)»);", "exponential_anywhere<T>(x)", "unit.nonlinearity"),
+            "g * («parameter * exponential_anywhere<T>(x)»);", "exponential_anywhere<T>(x)", "unit.nonlinearity", seen=True),
     Mistake("slope_of_silu_without_its_value", "kernels/nonlinearity.hpp", "T(1) + «x» * (T(1) - s)", "V{} + T(1)",
-            "unit.nonlinearity"),
+            "unit.nonlinearity", seen=True),
     Mistake("slope_of_relu_at_0", "kernels/nonlinearity.hpp", "return «x <= T(0)» ? V{} : g;", "x < T(0)",
             "unit.nonlinearity"),
     Mistake("adam_mixes_its_betas", "kernels/optimizers.hpp", "g * g * «new2»; *of.first = m;", "new1",
@@ -226,9 +227,9 @@ TABLE = [
     Mistake("ignored_label_counts", "kernels/point_losses.hpp", "if («label == ignored») return 0;", "false",
             "mpi.loss_optimizer 1"),
     Mistake("groups_of_partial_sums_overlap", "kernels/merge.hpp", "row == 0 ? i : «i / row * row_stride» + i % row",
-            "i / row * row", "unit.sums"),
+            "i / row * row", "unit.sums", seen=True),
     Mistake("sums_in_one_go_use_another_stride", "kernels/merge.hpp", "partial[first + i + k * «stride»]", "together",
-            "unit.sums"),
+            "unit.sums", seen=True),
 
     # array
     Mistake("cumulative_sum_adds_its_own_total", "array/cumulative.hpp", "r > ranks.rank() : «r < ranks.rank()»)",
@@ -269,34 +270,34 @@ TABLE = [
 
     # graph
     Mistake("buffer_named_as_a_parameter", "graph/graph.hpp", "rank == other.rank && «buffer == other.buffer» &&", "true",
-            ("unit.random_plans", "mpi.shared_weights 1")),
+            "static.plan", compiled=True),
     Mistake("buffers_lie_among_the_parameters", "graph/graph.hpp",
-            "if (parameter.buffer) parameter.offset += «parameter_count»;", "0", "unit.random_plans"),
-    Mistake("level_of_another_parent", "graph/graph.hpp", "bool same = «other.parent == parent»;", "true", "unit.random_plans"),
+            "if (parameter.buffer) parameter.offset += «parameter_count»;", "0", "static.plan", compiled=True),
+    Mistake("level_of_another_parent", "graph/graph.hpp", "bool same = «other.parent == parent»;", "true", "unit.random_plans", seen=True),
     Mistake("pads_of_pads_do_not_add", "graph/graph.hpp",
-            "«wider[d].more_padding += levels[parent].window[d].more_padding;»", "", ("unit.random_plans", "mpi.stored_layers 1")),
+            "«wider[d].more_padding += levels[parent].window[d].more_padding;»", "", ("unit.random_plans", "mpi.stored_layers 1", "mpi.pads 1")),
 
     # plan
     Mistake("first_contribution_is_added", "plan/plan_gradients.hpp", "launch.accumulate = «a.contributions++ > 0»;",
-            "a.contributions++ >= 0", "unit.random_plans"),
+            "a.contributions++ >= 0", "unit.random_plans", seen=True),
     Mistake("gradient_view_replaces_the_plain_one", "plan/plan_gradients.hpp",
-            "launch.accumulate = «!first || launch.addend >= 0»;", "!first", "unit.random_plans"),
+            "launch.accumulate = «!first || launch.addend >= 0»;", "!first", "unit.random_plans", seen=True),
     Mistake("shared_gradient_is_masked_in_place", "plan/plan_gradients.hpp",
             "plan_.launches[writer].kind->common_output && «!shared_.reach(activation.gradient.number)»", "true",
             "unit.random_plans"),
     Mistake("gradient_is_shared_after_a_contribution", "plan/plan_gradients.hpp",
-            "if («a.contributions > 0») return false;", "false", "unit.random_plans"),
+            "if («a.contributions > 0») return false;", "false", "unit.random_plans", seen=True),
     Mistake("map_uses_its_first_parameter", "plan/plan_forward.hpp", "launch.use(«map.parameter + i»);", "map.parameter",
-            "unit.random_plans"),
+            "mpi.transfer_learning 1"),
     Mistake("rows_are_added_that_others_read", "plan/plan_forward.hpp", "!values_[other].is_raw() || «readers_of(adds) != 1»",
-            "false", "unit.random_plans"),
+            "false", "unit.random_plans", seen=True),
     Mistake("gradient_stops_at_tensors", "plan/plan_forward.hpp",
-            "is_trained(source.affine) || «plan_.tensors[source.tensor].requires_gradient»;", "false", "unit.random_plans"),
+            "is_trained(source.affine) || «plan_.tensors[source.tensor].requires_gradient»;", "false", "unit.random_plans", seen=True),
     Mistake("prediction_dies_in_the_step", "plan/plan_order.hpp",
-            "plan.tensors[plan.prediction[i]].last_launch = «plan.launches.size()»;", "0", "unit.random_plans"),
+            "plan.tensors[plan.prediction[i]].last_launch = «plan.launches.size()»;", "0", "unit.random_plans", seen=True),
     Mistake("kept_tensors_are_not_written", "plan/plan_order.hpp",
             "for (const TensorId written : {launch.output, «launch.kept»}) { if (written < 0", "launch.output",
-            "unit.random_plans"),
+            "unit.random_plans", seen=True),
 
     # run
     Mistake("blocks_meet_at_their_ends", "run/lifetimes.hpp", "return «first <= other.last» && other.first <= last;",
@@ -319,12 +320,12 @@ TABLE = [
     Mistake("points_of_the_last_dimension_decide", "layers/avg_pool2d.hpp", "points.all = «points.all» && !window.ceil", "true",
             "mpi.stored_layers 1: average*"),
     Mistake("crop_moves_its_gradient_on", "layers/crop.hpp", "at.windowed_gradient(0), «-1», at.first_channel()", "1",
-            "mpi.stored_layers 1: crops and rolls"),
+            "mpi.stored_layers 1: crops and rolls", seen=True),
     Mistake("roll_loses_what_leaves", "layers/crop.hpp", "input.frame.periodic[d] = «at.node().window[d].periodic»;", "false",
-            "mpi.stored_layers 1: crops and rolls"),
+            "mpi.stored_layers 1: crops and rolls", seen=True),
     Mistake("gradient_stops_at_the_date_line", "layers/interpolate.hpp",
             "gradient.frame.periodic[d] = «at.node().window[d].periodic»;", "false",
-            "mpi.stored_layers 1: resampling across*"),
+            "mpi.stored_layers 1: resampling across*", seen=True),
     Mistake("shuffle_reads_the_first_channels", "layers/pixel_shuffle.hpp",
             "order_at(at), «at.first_channel()»};", "0", "mpi.stored_layers 1: shuffles"),
     Mistake("mean_of_a_rank", "layers/global_avg_pool.hpp", "MeanRows<S>{at.rank_sums(), at.node().channels, «points»}",
@@ -366,7 +367,7 @@ TABLE = [
     Mistake("dates_are_rounded_down", "io/time_axis.hpp", "seconds_.at(static_cast<std::size_t>(i)) + «0.5»", "0.0",
             "unit.dates_and_locales"),
     Mistake("date_is_the_one_after", "io/time_axis.hpp", "std::ranges::lower_bound(seconds_, «wanted - rounding»)",
-            "wanted + rounding", "unit.dates_and_locales"),
+            "wanted + rounding", "unit.dates_and_locales", seen=True),
     Mistake("months_of_360_days_count_from_1", "io/time_axis.hpp", "360LL * year + 30 * «(month - 1)» + day - 1", "month",
             "unit.dates_and_locales"),
     Mistake("dates_before_year_0", "io/time_axis.hpp", "days >= 0 ? days / length : «-((length - 1 - days) / length)»;",
@@ -376,13 +377,13 @@ TABLE = [
     Mistake("mean_beside_the_first_value", "io/channel_statistics.hpp", "of.mean.push_back(«origin[c] + mean»);", "mean",
             "mpi.field_datasets 1"),
     Mistake("narrow_tensors_come_first", "io/safetensors.hpp", "return «8 - dtype_bytes(tensors[i].dtype)»;",
-            "dtype_bytes(tensors[i].dtype)", "unit.safetensors: all data is aligned*"),
+            "dtype_bytes(tensors[i].dtype)", "unit.safetensors: all data is aligned*", seen=True),
     Mistake("gaps_between_tensors", "io/safetensors.hpp", "if («first != end» || last > data_bytes)", "false",
-            "unit.safetensors: a header that does not fit*"),
+            "unit.safetensors: a header that does not fit*", seen=True),
     Mistake("extents_overflow", "io/safetensors.hpp",
             "«needed <= static_cast<std::uint64_t>(INT64_MAX / extent)»", "true", "unit.safetensors: a header that does not fit*"),
     Mistake("length_counts_as_header", "io/safetensors.hpp", "std::min(longest_header, «file_bytes - sizeof length»)",
-            "file_bytes", "unit.safetensors: every file cut short*"),
+            "file_bytes", "unit.safetensors: every file cut short*", seen=True),
     Mistake("every_holder_sends_to_zarr", "io/zarr_writer.hpp",
             "if («Field::placements[static_cast<std::size_t>(d)] == replicate_code && coordinate != 0») return false; } return true;",
             "false", "mpi.zarr_files 3: fields come back*"),
