@@ -37,6 +37,8 @@ CASES = [
         (["test", "--devise"], "test takes --device or --cuda first, and the arguments of CTest ('ctest --help'), but "),
         (["test", "-R", "mpi.windows", "--device"], "there is no --device"),
         (["clean", "cache"], "clean takes no such argument: 'cache'"),
+        (["mutate", "unit.nothing"], "there is no mistake, room or test 'unit.nothing' in tests/mutations/table.py"),
+        (["mutate", "--all"], "mutate takes names of mistakes, rooms and tests, but not --all"),
         (["docs", "html"], "docs takes no such argument: 'html'"),
         (["demo", "earth"], "there is no example 'earth', but there are: 00_first_page"),
         (["bench", "nothing_of_that_name"], "nothing_of_that_name"),
@@ -66,6 +68,7 @@ SCRIPTS = [
     ({}, ["scripts/plot_losses", "run.jsonl"], "give the file of metrics and that of the picture"),
     ({}, ["scripts/plot_losses", "/none.jsonl", "loss.svg"], "'/none.jsonl' cannot be read: give the file that hg::fit"),
     ({}, ["scripts/plot_losses", "dev", "loss.svg"], "'dev' has a line that is no report of an epoch: give the file"),
+    ({}, ["scripts/mutate"], "give the repository's folder and the build's, as in ./dev mutate"),
     ({}, ["bench/run/breadth.py"], "give the build's folder, as build/host"),
     ({}, ["bench/run/breadth.py", "/none"], "'/none' has no tests/table_layers: run ./dev bench breadth"),
 ]

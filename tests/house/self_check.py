@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """self_check.py CXX: the checks themselves see the faults that they are there for, and accept what is right."""
+import importlib.machinery
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -134,6 +136,14 @@ LINKS = [
     ("[a](docs/b.md)\n", "(docs/b.md) leads to no file"),
     ("[a](docs/a.md#three)\n", "(docs/a.md#three) leads to no heading"),
     ("nothing\n", "no page has a link"),
+]
+
+# a header with `return a + b;` some times, of a table whose mistake is `becomes` -> text that scripts/mutate must say
+MUTATIONS = [
+    (1, "«a + b»", "the table has 1 mistakes: plant 100 or more"),
+    (0, "«a + b»", "has its text 0 times, not once"),
+    (2, "«a + b»", "has its text 2 times, not once"),
+    (1, "a + b", "put what is replaced between « and », once"),
 ]
 
 # counts of functions (chains of 1, 4 and 8 layers, U-Net) beside 100, 130, 170, 200 -> what instantiations.py must say
@@ -287,6 +297,38 @@ def check_bench():
     return right
 
 
+def check_mutations():
+    """scripts/mutate finds each text once, whatever its white space, and the copy of a header makes a mistake if it is told to."""
+    right = True
+    for times, marked, expected in MUTATIONS:
+        with tempfile.TemporaryDirectory() as root:
+            for name, text in (("include/halogen/core/a.hpp", "int f() {\n  return a +\n      b;\n}\n" * times),
+                               ("tests/unit/a.cpp", ""),
+                               ("tests/mutations/table.py", (HERE.parent / "mutations/table.py").read_text().split("TABLE")[0] +
+                                f'TABLE = [Mistake("m", "core/a.hpp", "return {marked};", "a - b", "unit.a")]\n')):
+                path = pathlib.Path(root, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            right &= check([str(HERE.parent.parent / "scripts/mutate"), root, "--check"], expected, (times, marked))
+    loader = importlib.machinery.SourceFileLoader("mutate", str(HERE.parent.parent / "scripts/mutate"))
+    mutate = importlib.util.module_from_spec(importlib.util.spec_from_loader("mutate", loader))
+    loader.exec_module(mutate)
+    with tempfile.TemporaryDirectory() as folder:
+        one, two = (type("Mistake", (), dict(name=name, becomes=becomes, compiled=compiled))
+                    for name, becomes, compiled in (("one", "2", False), ("two", "", False)))
+        source = pathlib.Path(folder, "main.cpp")
+        pathlib.Path(folder, "mutation.hpp").write_text(mutate.SWITCH)
+        source.write_text('#include "mutation.hpp"\nint main() {\n  static_assert(' + mutate.planted(one, "1") + " == 1);\n  int r = " +
+                          mutate.planted(one, "1") + ";\n  " + mutate.planted(two, "r -= 1;") + "\n  return r;\n}\n")
+        program = pathlib.Path(folder, "main")
+        subprocess.run([sys.argv[1], "-std=c++20", str(source), "-o", str(program)], check=True)
+        found = [subprocess.run([program], env={"HALOGEN_MUTATION": str(number)}).returncode
+                 for number in (0, mutate.number_of(one), mutate.number_of(two))]
+    if found != [0, 1, 1]:
+        print(f"scripts/mutate: expected [0, 1, 1] of a program without, with one and with the other mistake, but got {found}")
+    return right and found == [0, 1, 1]
+
+
 def check_once():
     """A program of tests/ runs again unless it has passed as it is, under the same variables, and HALOGEN_ONCE is 1."""
     with tempfile.TemporaryDirectory() as root:
@@ -363,6 +405,7 @@ def main():
     right &= check_counts()
     right &= check_bench()
     right &= check_once()
+    right &= check_mutations()
     return 0 if right else 1
 
 

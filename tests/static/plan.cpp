@@ -1,5 +1,6 @@
 // The graph and the plan of the three-level U-Net, pinned: a change here is a change of what runs.
 #include "halogen/layers/crop.hpp"
+#include "halogen/layers/frozen.hpp"
 #include "halogen/models/resnet.hpp"
 #include "halogen/models/unet.hpp"
 #include "halogen/plan/trace.hpp"
@@ -70,6 +71,17 @@ static_assert(is_weight(graph<7, 3, 16>.parameters[40], 3, 16, 1));   // head.we
 static_assert(graph<7, 3, 16>.parameters[1].rank == 1 && graph<7, 3, 16>.parameters[1].fan_in == 63);
 static_assert(graph<7, 3, 16>.parameters[2].start == ParameterShape::Start::ones);   // gamma
 static_assert(graph<7, 3, 16>.parameters[3].start == ParameterShape::Start::zeros);  // beta
+
+// Buffers come after all that is trained. A layer whose weights are trained cannot share them with one that freezes
+// them.
+using NormFirst = Sequential<BatchNorm<4>, Conv2d<4, 2>>;
+static_assert(graph_of<NormFirst, 4>.parameters[2].buffer &&
+              graph_of<NormFirst, 4>.parameters[2].offset == 2 * 4 + 2 * 4 + 2);
+template <class Second>
+inline constexpr Misfit::Kind shared_with =
+    graph_of<Sequential<Named<"conv", Conv2d<4, 4>>, ReLU, Named<"conv", Second>>, 4>.misfit.kind;
+static_assert(shared_with<Conv2d<4, 4>> == Misfit::Kind::none);
+static_assert(shared_with<Frozen<Conv2d<4, 4>>> == Misfit::Kind::weights_differ);
 
 // -- plan
 // ---------------------------------------------------------------------------------------------------------------

@@ -72,6 +72,10 @@ TEST_CASE("each step is found by its date: old origins, coarse units, rounded nu
   for (double& time : rounded) time = static_cast<float>(time);
   CHECK(not_found({rounded, "days since 2020-01-01"}) == 0);
 
+  // each calendar names its own days, before year 0 too
+  CHECK(hg::TimeAxis({0, 59}, "days since 2000-01-01", "360_day").date(1) == "2000-02-30T00:00:00");
+  CHECK(hg::TimeAxis({-1, 0}, "days since 0000-01-01", "noleap").date(0) == "-001-12-31T00:00:00");
+
   const hg::TimeAxis axis(steps(year_2021, 1200, 86400, 2000), "days since 0001-01-01", "proleptic_gregorian");
   CHECK(axis.date(1) == "2021-01-01T00:20:00");
   CHECK(axis.index_of("2021-01-01T00:20:00") == 1);

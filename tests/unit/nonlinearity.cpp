@@ -103,6 +103,13 @@ TEST_CASE_TEMPLATE("derivatives", T, float, double) {
         odd{std::numeric_limits<T>::quiet_NaN(), std::numeric_limits<T>::infinity(), T(-1e30)};
     halogen::kernels::pass_back_row<T>(f, none.data(), odd.data(), {}, 3, none.data());
     CHECK(none == std::vector<T>(3, T(0)));
+    // at 0 they have the slope of negative numbers, as in PyTorch
+    if (f.kind == Kind::relu || f.kind == Kind::leaky_relu) {
+      std::vector<T> one{T(1)};
+      const T zero = 0;
+      halogen::kernels::pass_back_row<T>(f, one.data(), &zero, {}, 1, one.data());
+      CHECK(one[0] == (f.kind == Kind::relu ? T(0) : static_cast<T>(f.parameter)));
+    }
   }
 }
 

@@ -168,6 +168,8 @@ TEST_CASE("a header that does not fit its file is refused with what is wrong") {
       {one(R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})"), "'a' has 8 bytes, which dtype 'F32' and its shape"},
       {one(R"({"dtype":"U8","shape":[4294967296,4294967296,8],"data_offsets":[0,8]})"), "'a' has 8 bytes, which dtype"},
       {one(R"({"dtype":"U8","shape":[18446744073709551608],"data_offsets":[0,8]})"), "'a' has 8 bytes, which dtype"},
+      {one(R"({"dtype":"U8","shape":[8,2305843009213693953],"data_offsets":[0,8]})"),  // 2^64 + 8
+       "'a' has 8 bytes, which dtype"},
       {one(R"({"dtype":"F32","shape":[4],"data_offsets":[0,16]})"),
        "'a' has data bytes 0 to 16, but the one before it ends at 0 and the file at 8"},
       {one(R"({"dtype":"F32","shape":[2],"data_offsets":[4,12]})"),

@@ -568,6 +568,10 @@ TEST_CASE("statistics subtract and reset") {
   CHECK((hg::comm_stats() - before).all_reduces.bytes == (env.world().size() > 1 ? 4 : 0));
   hg::comm_stats().reset();
   CHECK(hg::comm_stats() == hg::CommStatistics{});
+  const hg::CommStatistics one{{1, 11}, {2, 12}, {3, 13}, {4, 14}, {5, 15},
+                               {6, 16}, {7, 17}, {8, 18}, {9, 19}, {10, 20}},
+      two{{2, 22}, {4, 24}, {6, 26}, {8, 28}, {10, 30}, {12, 32}, {14, 34}, {16, 36}, {18, 38}, {20, 40}};
+  CHECK(two - one == one);
 }
 
 }  // namespace test_communicator
