@@ -178,6 +178,16 @@ TEST_CASE("a constant channel has the deviation 1, so that it is normalised to 0
   }
 }
 
+TEST_CASE("a constant channel whose first points are missing has the deviation 1 as well") {
+  Store store = store_of("constant_sea");
+  store.variables.at("h").value = [](auto, auto, auto y, auto) { return y < 2 ? std::nan("") : 0.1; };
+  const Removed removed({store.file.string() + ".statistics.json"});
+  removed.now();
+  const Data data(store, support::meshes(2).back(), options_of());
+  CHECK(data.statistics("h").mean[0] == 0.1);
+  CHECK(data.statistics("h").deviation[0] == 1);
+}
+
 TEST_CASE("a large variable is looked at in 64 boxes from its first to its last number") {
   const hg::detail::SeriesVariable large(
       hg::AnyVariable(Computed{"large", {1000, 3, 700, 900}, [](auto...) { return 0.0; }}), 2, true);

@@ -35,17 +35,34 @@ inline ChannelStatistics statistics_of(const std::vector<double>& sums, const st
   return of;
 }
 
+/// Collective: a value of each channel at time t, the same on all ranks; 0 if all its points are missing then.
+inline std::vector<double> values_of_channels(const Communicator& world, const SeriesVariable& variable, index_t t,
+                                              const PointBox& own) {
+  const auto channels = static_cast<std::size_t>(variable.channels()), points = static_cast<std::size_t>(own.points());
+  constexpr double none = std::numeric_limits<double>::infinity();
+  std::vector<double> least(channels, none);
+  agree(world, [&] {
+    if (points == 0) return;
+    std::vector<double> values(channels * points);
+    variable.read(t, own, values.data());
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (values[i] < least[i / points]) least[i / points] = values[i];
+  });
+  world.all_reduce(least.data(), channels, ReduceOp::min);
+  for (double& value : least)
+    if (!std::isfinite(value)) value = 0;
+  return least;
+}
+
 /// Collective: reads a variable at the times [range.begin, range.end), each rank its own points at the times that are
-/// its turn (its number, and how many take turns) among the ranks that have the same points.
+/// its turn (its number, and how many take turns) among the ranks that have the same points. Sums are of differences
+/// from a value of the channel, so that a channel of one value has exactly no variance.
 inline ChannelStatistics computed_statistics(const Communicator& world, const SeriesVariable& variable, Interval range,
                                              const PointBox& own, std::pair<index_t, index_t> turn) {
   const auto channels = static_cast<std::size_t>(variable.channels()), points = static_cast<std::size_t>(own.points());
-  std::vector<double> sums(3 * channels), origin(channels);
+  const std::vector<double> origin = values_of_channels(world, variable, range.begin, own);
+  std::vector<double> sums(3 * channels);
   agree(world, [&] {
-    const PointBox corner{std::vector<index_t>(own.begin.size(), 0), std::vector<index_t>(own.begin.size(), 1)};
-    variable.read(range.begin, corner, origin.data());
-    for (double& first : origin)
-      if (std::isnan(first)) first = 0;
     std::vector<double> values(channels * points);
     for (index_t t = range.begin + turn.first; t < range.end && points > 0; t += turn.second) {
       variable.read(t, own, values.data());
