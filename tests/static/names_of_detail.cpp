@@ -163,13 +163,13 @@ static_assert(
     none_finds_detail<hg::Level, hg::Operation, hg::Constants, hg::InputShape, hg::ParameterShape, hg::PointNumbers,
                       hg::ChannelParameter, hg::Misfit, hg::PathStep, hg::FrozenNames, hg::ParameterNames,
                       hg::GraphNumbers, hg::BasicGraph<hg::TableView>, hg::GraphDraft, hg::Planner, hg::Node>());
-static_assert(
-    none_finds_detail<hg::LaunchAt<float>, hg::StoreValue, hg::StoreGradient, hg::AddGradients, hg::ResamplingAdjoint,
-                      hg::ExpandAdjoint, hg::Moments, hg::GradientSums, hg::TensorSums, hg::LossLaunch, hg::Source,
-                      hg::Value, hg::Read, hg::ParameterUse, hg::Form, hg::PlanId<int>, hg::TensorId, hg::AffineTableId,
-                      hg::ActivationId, hg::ValueId, hg::LaunchPlace, hg::WorkspaceUse, hg::Launch, hg::LaunchKind,
-                      hg::Pattern, hg::StoredTensor, hg::AffineTable, hg::PointMap, hg::Activation, hg::PlanNumbers,
-                      hg::PlanDraft, hg::PlanForward, hg::PlanGradients, hg::PlanValues>());
+static_assert(none_finds_detail<
+              hg::LaunchAt<float>, hg::LaunchOperands<float>, hg::StoreValue, hg::StoreGradient, hg::AddGradients,
+              hg::ResamplingAdjoint, hg::ExpandAdjoint, hg::Moments, hg::GradientSums, hg::TensorSums, hg::LossLaunch,
+              hg::Source, hg::Value, hg::Read, hg::ParameterUse, hg::Form, hg::PlanId<int>, hg::TensorId,
+              hg::AffineTableId, hg::ActivationId, hg::ValueId, hg::LaunchPlace, hg::WorkspaceUse, hg::Launch,
+              hg::LaunchKind, hg::Pattern, hg::StoredTensor, hg::AffineTable, hg::PointMap, hg::Activation,
+              hg::PlanNumbers, hg::PlanDraft, hg::PlanForward, hg::PlanGradients, hg::PlanValues>());
 static_assert(
     none_finds_detail<hg::LaunchParameters<float>, hg::RankSums, hg::SpaceBox, hg::FetchedBoxes<float>,
                       hg::ChannelSumLaunch<>, hg::SampleSumLaunch<1>, hg::VectorSumLaunch, hg::FieldContext<Image>,

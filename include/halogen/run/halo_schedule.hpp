@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "halogen/halo/halo_exchange.hpp"
+#include "halogen/run/launch_reads.hpp"
 #include "halogen/run/operands.hpp"
 
 namespace halogen::detail {

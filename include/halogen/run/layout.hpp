@@ -9,6 +9,7 @@
 
 #include "halogen/core/config.hpp"
 #include "halogen/placement/traffic.hpp"
+#include "halogen/run/layout_levels.hpp"
 #include "halogen/run/lifetimes.hpp"
 #include "halogen/run/needs.hpp"
 #include "halogen/run/workspace.hpp"

@@ -9,7 +9,6 @@
 #include "halogen/kernels/sums/affine_tables.hpp"
 #include "halogen/plan/common_launches.hpp"
 #include "halogen/run/launch_place.hpp"
-#include "halogen/run/needs.hpp"
 
 namespace halogen {
 

@@ -3,7 +3,7 @@
 
 #include "halogen/core/config.hpp"
 #include "halogen/layers/convolution/kernels.hpp"
-#include "halogen/run/needs.hpp"
+#include "halogen/run/layout_levels.hpp"
 
 namespace halogen::detail {
 
