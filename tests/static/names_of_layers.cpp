@@ -27,7 +27,7 @@ static_assert(none_finds_detail<hg::Size<2, 2>, hg::ScaleFactor<2>, hg::ScaleRat
                                 hg::Bilinear, hg::Bicubic, hg::Linear1d, hg::Trilinear, hg::Area, hg::AlignCorners<>,
                                 hg::Antialias<>>());
 static_assert(
-    none_finds_detail<hg::IsCausal<>, hg::Causal<true, false>, hg::Rotary<2>, hg::QueryKeyNorm<>,
+    none_finds_detail<hg::IsCausal<>, hg::IsCausal<true, false>, hg::Rotary<2>, hg::QueryKeyNorm<>,
                       hg::QueryKeyNorm<hg::RMSNorm>, hg::ParallelBy<hg::ContextParallel::ring>, hg::KeyValueHeads<2>,
                       hg::RelativeBias<8, 8>, hg::DistanceBias<Rising, 8>, hg::AttentionDropout<Half>, hg::KeyMask,
                       hg::KeyBias, hg::Shifted<2>, hg::PadToWindows<>>());

@@ -11,6 +11,14 @@
 
 namespace halogen {
 
+/// A query sees its own point and points before it, none after. In MultiheadAttention only of signals (N, C, W), since
+/// planes and volumes have no order. In attention to a neighbourhood one value for all dimensions, or one for each:
+/// IsCausal<true, false>.
+template <bool... On>
+struct IsCausal {};
+template <bool... On>
+using Causal [[deprecated("it is called IsCausal, as in MultiheadAttention")]] = IsCausal<On...>;
+
 /// One number for all dimensions of the window, or one for each: Kernel<3>, Kernel<3, 5> (height, width), Kernel<1, 3,
 /// 5> (depth, height, width).
 template <int... Sizes>

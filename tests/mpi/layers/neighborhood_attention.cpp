@@ -8,7 +8,7 @@ namespace test_neighborhood_attention {
 
 namespace {
 
-using hg::Boundary, hg::Causal, hg::Dilation, hg::Kernel, hg::Periodic, hg::Zero;
+using hg::Boundary, hg::IsCausal, hg::Dilation, hg::Kernel, hg::Periodic, hg::Zero;
 
 const char* const file = "neighborhood_attention";
 
@@ -53,7 +53,7 @@ using Normed = hg::Sequential<hg::Conv2d<2, 6>, hg::NeighborhoodAttend2d<1, Kern
 using Wave = hg::Sequential<hg::Conv1d<2, 4, Kernel<3>, hg::Same>, hg::Tanh,
                             hg::NeighborhoodAttention1d<4, 2, Kernel<5>, Dilation<2>>>;
 using Volume = hg::Sequential<hg::Conv3d<2, 4>, hg::Tanh,
-                              hg::NeighborhoodAttention3d<4, 1, Kernel<3, 2, 3>, Causal<true, false, false>>>;
+                              hg::NeighborhoodAttention3d<4, 1, Kernel<3, 2, 3>, IsCausal<true, false, false>>>;
 
 /// Fields of bfloat16 beside fields of float.
 template <class S>
@@ -99,18 +99,18 @@ TEST_CASE("planes: kernels, dilations, causal heights, date lines") {
   check<hg::NeighborhoodAttend2d<2, Kernel<5, 3>>, 12>("rectangle");
   check<hg::NeighborhoodAttend2d<2, Kernel<4>>, 6>("even");
   check<hg::NeighborhoodAttend2d<1, Kernel<3>, Dilation<2, 3>>, 6>("dilated");
-  check<hg::NeighborhoodAttend2d<1, Kernel<3, 5>, Causal<true, false>>, 6>("causal");
-  check<hg::NeighborhoodAttend2d<2, Kernel<2, 3>, Dilation<3, 2>, Causal<false, true>>, 6>("causal_dilated");
+  check<hg::NeighborhoodAttend2d<1, Kernel<3, 5>, IsCausal<true, false>>, 6>("causal");
+  check<hg::NeighborhoodAttend2d<2, Kernel<2, 3>, Dilation<3, 2>, IsCausal<false, true>>, 6>("causal_dilated");
   check<hg::NeighborhoodAttend2d<1, Kernel<5>, Boundary<Zero, Periodic>>, 6>("globe");
-  check<hg::NeighborhoodAttend2d<1, Kernel<3, 4>, Dilation<2>, Causal<true, false>, Boundary<Zero, Periodic>>, 6>(
+  check<hg::NeighborhoodAttend2d<1, Kernel<3, 4>, Dilation<2>, IsCausal<true, false>, Boundary<Zero, Periodic>>, 6>(
       "globe_dilated");
 }
 TEST_CASE("signals and volumes") {
   check<hg::NeighborhoodAttend1d<1, Kernel<5>, Dilation<2>>, 6, 2>("signal");
-  check<hg::NeighborhoodAttend1d<2, Kernel<4>, Causal<true>>, 6, 2>("signal_even");
+  check<hg::NeighborhoodAttend1d<2, Kernel<4>, IsCausal<true>>, 6, 2>("signal_even");
   check<hg::NeighborhoodAttend1d<1, Kernel<6>, Dilation<2>, Boundary<Periodic>>, 6, 2>("ring");
   check<hg::NeighborhoodAttend3d<1, Kernel<3, 2, 5>>, 6, 4>("volume");
-  check<hg::NeighborhoodAttend3d<1, Kernel<2, 3, 3>, Dilation<2, 1, 1>, Causal<true, false, false>,
+  check<hg::NeighborhoodAttend3d<1, Kernel<2, 3, 3>, Dilation<2, 1, 1>, IsCausal<true, false, false>,
                                  Boundary<Zero, Zero, Periodic>>,
         6, 4>("volume_causal");
 }

@@ -12,9 +12,6 @@
 
 namespace halogen {
 
-/// A point attends to itself and to the points before it. Only for signals (N, C, W): planes and volumes have no order.
-template <bool On = true>
-struct IsCausal {};
 /// Queries and keys are turned as RotaryEmbedding1d, 2d or 3d does.
 template <int Dimensions, int Base = 10000>
 struct Rotary {};
@@ -75,9 +72,10 @@ struct AttentionLayerOptions {
   constexpr void set(Bias<On>) {
     bias = On;
   }
-  template <bool On>
-  constexpr void set(IsCausal<On>) {
-    is_causal = On;
+  template <bool... On>
+  constexpr void set(IsCausal<On...>) {
+    static_assert(sizeof...(On) <= 1, "IsCausal of points that all attend to each other takes one value");
+    is_causal = (On && ...);
   }
   template <int Dimensions, int Base>
   constexpr void set(Rotary<Dimensions, Base>) {

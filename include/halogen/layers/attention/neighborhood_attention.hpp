@@ -19,8 +19,8 @@
 // concatenated is written out first.
 //
 // Windows have `kernel` points, each `dilation` away from the next, and kernel / 2 of them before the point. At an end
-// of the field the window is moved until it is inside. With Causal<true> it has the point and the points before it. In
-// a Periodic dimension it continues at the other end.
+// of the field the window is moved until it is inside. With IsCausal<true> it has the point and the points before it.
+// In a Periodic dimension it continues at the other end.
 //
 // Halo: dilation (kernel / 2) before and dilation ((kernel - 1) / 2) after, and up to dilation (kernel - 1) for points
 // within half a kernel of an end (stencil/neighborhood.hpp).
@@ -42,11 +42,6 @@
 #include "halogen/layers/signals.hpp"
 
 namespace halogen {
-
-/// Neighbourhoods without points after the query's own point. One value for all dimensions, or one for each:
-/// Causal<true, false>.
-template <bool... On>
-struct Causal {};
 
 namespace detail {
 
@@ -272,8 +267,12 @@ template <int Dimensions>
 struct NeighborhoodOptions : AttendedOptions<Dimensions> {
   using WindowOptions<Dimensions>::set;
   template <bool... On>
-  constexpr void set(Causal<On...>) {
-    this->template each<On...>([](Window& w, bool on) { w.ends = on ? WindowEnds::causal : WindowEnds::shifted; });
+  constexpr void set(IsCausal<On...>) {
+    const auto end = [](Window& w, bool on) { w.ends = on ? WindowEnds::causal : WindowEnds::shifted; };
+    if constexpr (sizeof...(On) == 0)
+      this->template each<true>(end);
+    else
+      this->template each<On...>(end);
   }
 
   constexpr bool have_beginnings() const {
@@ -315,7 +314,7 @@ struct NeighborhoodOf {
   static_assert(Heads > 0, "attention has heads");
   static constexpr auto options = neighborhood_options<Dimensions, Options...>();
   static_assert(options.are_plain(),
-                "attention to a neighbourhood takes Kernel, Dilation, Causal, and Boundary of Zero, which moves the "
+                "attention to a neighbourhood takes Kernel, Dilation, IsCausal, and Boundary of Zero, which moves the "
                 "window inside, or Periodic");
   static_assert(options.have_beginnings(), "a causal dimension has a beginning: it is not Periodic");
   static constexpr NeighborhoodConstants constants{{}, Heads};
@@ -346,7 +345,7 @@ struct NeighborhoodAttentionLayer : Module<Self> {
 }  // namespace types
 }  // namespace detail
 
-/// Options in any order: Kernel<W>, Dilation (1), Causal (false), Boundary<Width> (Zero).
+/// Options in any order: Kernel<W>, Dilation (1), IsCausal (false), Boundary<Width> (Zero).
 template <int Heads, class... Options>
 struct NeighborhoodAttend1d
     : detail::types::NeighborhoodAttendLayer<NeighborhoodAttend1d<Heads, Options...>, 1, Heads, Options...> {};
