@@ -153,7 +153,7 @@ TABLE = [
     Mistake("storage_of_another_shape", "tensor/storage_pool.hpp", "if (is_free(one) && «*one->shape == shape») return one;",
             "true", "mpi.expressions 1", seen=True),
     Mistake("storage_that_a_view_holds", "tensor/storage_pool.hpp",
-            "return one.use_count() == 1 && «one->view.use_count() == 1»;", "true", "mpi.expressions 1"),
+            "return one.use_count() == 1 && «one->view.use_count() == 1»;", "true", "mpi.sharded 1: memory that*"),
     Mistake("least_of_ranks_is_the_most", "tensor/rank_sums.hpp", "ranks.all_reduce(&own, 1, «ReduceOp::min»);",
             "ReduceOp::max", "mpi.checked_steps 2"),
 

@@ -130,6 +130,16 @@ TEST_CASE("copies share, clones do not, assignment rebinds") {
   CHECK(deep.to_host() == std::vector<double>(zeros.size(), 7.0));  // to_local is no copy
 }
 
+TEST_CASE("memory that a view of a field shows is not given to the next field") {
+  const auto mesh = meshes().front();
+  const auto view_of_a_field = [&] {
+    return hg::distribute_tensor<Plane>(mesh, {11, 13}, counted<double>(143)).to_local();
+  };
+  const auto shown = view_of_a_field();
+  const Plane next(mesh, {11, 13});
+  CHECK(next.to_local().data() != shown.data());
+}
+
 TEST_CASE("a margin grows once, for all copies, and keeps the values") {
   for (const auto& mesh : meshes()) {
     const Plane plane = hg::distribute_tensor<Plane>(mesh, {11, 13}, counted<double>(143));
