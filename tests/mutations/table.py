@@ -3,7 +3,7 @@ and runs the test that should see it (docs/testing.md, Mistakes that are planted
 
 A Mistake has
   name      what ./dev mutate calls it
-  header    the room and the file; folders between them may change
+  header    the file, and before it a folder or two; they decide only where several files have that name
   text      as it stands in the header, but for white space, with what the mistake replaces between « and ».
             What ends with a semicolon is a statement, all else an expression
   becomes   what stands there instead; of a statement nothing is a mistake, too
@@ -29,10 +29,6 @@ class Mistake:
     def __post_init__(self):
         if isinstance(self.by, str):
             object.__setattr__(self, "by", (self.by,))
-
-    @property
-    def room(self):
-        return self.header.split("/")[0]
 
 
 TABLE = [
