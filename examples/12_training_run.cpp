@@ -2,7 +2,7 @@
 // held out, a checkpoint lets another run go on, and the prediction is written piece by piece. Nobody ever holds a
 // whole field.
 //
-//   mpirun -n 4 12_training_run
+//   mpirun -n 4 12_training_run [FOLDER]
 //
 // links: halogen::io
 #include <cmath>
@@ -45,8 +45,8 @@ double held_out_loss(Trainer& trainer, const Field& now, const Field& later) {
 int main(int argc, char** argv) {
   hg::Environment env(argc, argv);
   auto mesh = hg::device_mesh<Mesh>(env.world(), {-1, 1});
-  const auto folder = std::filesystem::temp_directory_path() / ("halogen_run_" + std::to_string(mesh.size()));
-  if (env.is_root()) std::filesystem::create_directories(folder);
+  const std::filesystem::path folder = argc > 1 ? argv[1] : "output/training_run_" + std::to_string(mesh.size());
+  if (std::error_code none; env.is_root()) std::filesystem::create_directories(folder, none);  // save_fields tells
   mesh.world().barrier();
   const auto file = [&](int day) { return folder / ("day" + std::to_string(day) + ".safetensors"); };
   for (int day = 0; day < days; ++day)

@@ -3,7 +3,7 @@
 // in files, of which each rank reads its own piece; the mesh cuts the batch and the rows. Without data it draws
 // patches.
 //
-//   ./dev demo 13_classifier "$(scripts/data)"      or      mpirun -n 4 13_classifier [DATA]
+//   ./dev demo 13_classifier "$(scripts/data)"      or      mpirun -n 4 13_classifier [DATA [FOLDER]]
 //
 // links: halogen::io earth_data
 // optimise: 1
@@ -28,8 +28,8 @@ using Net = hg::ResNet<18, 3, 2, 4>;  // three classes, two channels, a sixteent
 int main(int argc, char** argv) {
   hg::Environment env(argc, argv);
   auto mesh = hg::device_mesh<Mesh>(env.world(), {env.world().size() % 2 == 0 ? 2 : 1, -1});
-  const auto folder = std::filesystem::temp_directory_path() / ("halogen_kinds_" + std::to_string(mesh.size()));
-  if (env.is_root()) std::filesystem::create_directories(folder);
+  const std::filesystem::path folder = argc > 2 ? argv[2] : "output/classifier_" + std::to_string(mesh.size());
+  if (std::error_code none; env.is_root()) std::filesystem::create_directories(folder, none);  // save_fields tells
   mesh.world().barrier();
   const auto file = [&](hg::index_t batch) { return folder / ("batch" + std::to_string(batch) + ".safetensors"); };
   const earth::Patches earth = argc > 1 ? earth::Patches(argv[1]) : earth::Patches();

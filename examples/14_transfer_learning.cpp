@@ -1,5 +1,5 @@
 // A body that was trained on one task is used for another: its parameters from a file, the body frozen and in
-// evaluation while a new head is trained, then all of it tuned with a smaller rate.
+// evaluation while a new head is trained, then all of it tuned with a smaller rate. `14_transfer_learning [FILE]`
 //
 // links: halogen::io
 #include <cstdio>
@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
   hg::Environment env(argc, argv);
   const hg::Communicator& world = env.world();
   auto mesh = hg::device_mesh<Mesh>(world, {1, -1});
-  const auto file = std::filesystem::temp_directory_path() / ("body" + std::to_string(world.size()) + ".safetensors");
+  const std::filesystem::path file = argc > 1 ? argv[1] : "body" + std::to_string(world.size()) + ".safetensors";
   Field<1> x(mesh, {4, 1, 32, 32});
   x = hg::randn_like(x, {.seed = 1});
   const Field<1> smooth = (hg::shift<2, 1>(x) + x + hg::shift<2, -1>(x)) / 3.0f;

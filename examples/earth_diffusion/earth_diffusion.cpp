@@ -143,7 +143,7 @@ void run(const hg::Environment& env, const earth::Options& options) {
   std::printf("  U-Net     rmse %.4f  CRPS %.4f\n", of_guess.first, of_guess.second);
   std::printf("  ensemble  rmse %.4f  CRPS %.4f  spread/skill %.3f\n", ensemble.rmse, ensemble.crps,
               ensemble.spread_skill());
-  std::printf("written: %s (members.png, unet_loss.svg, diffusion_loss.svg, weights.safetensors)\n",
+  std::printf("written: %s (members.png, unet_loss.jsonl, diffusion_loss.jsonl, weights.safetensors)\n",
               options.output.c_str());
   std::printf(
       "result: mesh=%dx%d members=%d unet_rmse=%.5f unet_crps=%.5f ensemble_rmse=%.5f ensemble_crps=%.5f "

@@ -114,7 +114,7 @@ void run(const hg::Environment& env, const earth::Options& options) {
     if (root) panels.write_png(options.output / "held_out.png");
   });
   if (!root) return;
-  std::printf("written: %s (held_out.png, unet_loss.svg, transformer_loss.svg, both networks' weights)\n",
+  std::printf("written: %s (held_out.png, unet_loss.jsonl, transformer_loss.jsonl, both networks' weights)\n",
               options.output.c_str());
   std::printf("result: mesh=%dx%d unet_ratio=%.5f transformer_ratio=%.5f bilinear_rmse=%.5f\n", options.mesh_height,
               options.mesh_width, unet.score.ratio(), transformer.score.ratio(), unet.score.baseline_rmse);

@@ -1,4 +1,4 @@
-// Training of the examples that use hg::fit: a bar on a terminal, else a line now and then, and a plot of the loss.
+// Training of the examples that use hg::fit: a bar on a terminal, else a line now and then, and a file of the losses.
 #pragma once
 
 #include <algorithm>
@@ -7,16 +7,15 @@
 #include <iostream>
 #include <string>
 
-#include "options.hpp"
+#include "program.hpp"
 
 namespace earth {
 
 /// Epochs of so many steps each, told of by the rank that is root.
 inline hg::FitOptions fit_options(const Options& options, const std::string& name, hg::index_t epochs,
                                   hg::index_t steps, bool root) {
-  hg::FitOptions fit{.epochs = epochs, .plot = options.output / (name + "_loss.svg")};
-  if (options.progress == ProgressStyle::lines) fit.progress = hg::Progress::none;
-  if (options.progress == ProgressStyle::bar) fit.progress = hg::Progress::bar;
+  hg::FitOptions fit{
+      .epochs = epochs, .metrics = options.output / (name + "_loss.jsonl"), .progress = progress_of(options)};
   fit.after_epoch = [=](const hg::EpochReport& report) {
     if (root && (report.epoch % 5 == 0 || report.epoch == epochs))
       std::cout << name << ": step " << report.step << " of " << steps * epochs << ", loss " << report.loss << ", "

@@ -1,10 +1,8 @@
 #include "jpeg_reader.hpp"
 
-#include <cerrno>
 #include <csetjmp>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -23,7 +21,7 @@ namespace {
 class JpegDecoder {
  public:
   explicit JpegDecoder(const std::filesystem::path& path) : path_(path), file_(std::fopen(path.c_str(), "rb")) {
-    if (!file_) throw std::runtime_error("cannot open " + path.string() + ": " + std::strerror(errno));
+    if (!file_) throw std::runtime_error("cannot open " + path.string() + ": it is not there or may not be read");
     decoder_.err = jpeg_std_error(&errors_.base);
     errors_.base.error_exit = [](j_common_ptr info) { leave(info); };
     errors_.base.emit_message = [](j_common_ptr info, int level) {

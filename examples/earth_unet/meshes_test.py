@@ -13,16 +13,24 @@ import tempfile
 
 from bad_input_test import CRASH, Program
 
+PLOT = pathlib.Path(__file__).parents[2] / "scripts" / "plot_losses"
 MESHES = {"earth_diffusion": ["1x1", "2x2", "1x3"], "earth_transformer": ["1x1", "2x2", "1x3"],
           "forecast": ["2x2", "3x1"]}
 WORDS = {"earth_diffusion": ["--members", "4"], "earth_transformer": [], "forecast": []}
-FILES = {"earth_diffusion": ["members.png", "unet_loss.svg", "diffusion_loss.svg", "weights.safetensors"],
-         "earth_transformer": ["held_out.png", "unet_loss.svg", "transformer_loss.svg", "transformer.safetensors"],
-         "forecast": ["forecast.png", "forecast.zarr/state/zarr.json", "ocean.zarr/eta/zarr.json", "forecast_loss.svg"]}
+FILES = {"earth_diffusion": ["members.png", "unet_loss.jsonl", "diffusion_loss.jsonl", "weights.safetensors"],
+         "earth_transformer": ["held_out.png", "unet_loss.jsonl", "transformer_loss.jsonl", "transformer.safetensors"],
+         "forecast": ["forecast.png", "forecast.zarr/state/zarr.json", "ocean.zarr/eta/zarr.json", "forecast_loss.jsonl"]}
 MESH_REFUSED = (["--mesh", "3x1"], "--mesh 3x1 needs 3 ranks and 4 are running")
 REFUSALS = {"earth_diffusion": [MESH_REFUSED, (["--members", "1"], "--members 1 is no ensemble: give 2 or more"),
                                 (["--grid", "7"], "there is no grid '7'")],
             "earth_transformer": [MESH_REFUSED], "forecast": [MESH_REFUSED]}
+
+
+def draws(losses):
+    """Whether scripts/plot_losses makes a picture of them."""
+    picture = losses.with_suffix(".svg")
+    done = subprocess.run([PLOT, losses, picture], check=False)
+    return done.returncode == 0 and '<polyline fill="none" stroke="#1f77b4"' in picture.read_text()
 
 
 def results_of(program, name, data, folder):
@@ -37,6 +45,8 @@ def results_of(program, name, data, folder):
             yield [f"{mesh}: status {status}: {text}"], {}
             continue
         missing = [file for file in FILES[name] if not (output / file).is_file()]
+        losses = [file for file in FILES[name] if file.endswith(".jsonl") and file not in missing]
+        missing += [f"picture of {file}" for file in losses if not draws(output / file)]
         yield [f"{mesh}: no {file}" for file in missing], dict(word.split("=") for word in line.split()[2:])
 
 

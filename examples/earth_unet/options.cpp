@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "command_line_words.hpp"
+
 namespace earth {
 namespace {
 
@@ -140,7 +142,7 @@ CommandLine parse_command_line(int argc, const char* const* argv, int ranks, con
   } catch (const CLI::CallForHelp&) {
     return {{}, app.help(), 0};
   } catch (const CLI::ParseError& error) {
-    return {{}, program.name + std::string(": ") + error.what() + "; see --help", 2};
+    return {{}, program.name + std::string(": ") + words_of(app, error), 2};
   } catch (const std::invalid_argument& error) {
     return {{}, program.name + std::string(": ") + error.what(), 2};
   }
@@ -150,8 +152,8 @@ void prepare_output(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
-    throw std::runtime_error("cannot make the output folder " + folder.string() + ": " + error.message() +
-                             "; choose another with --output");
+    throw std::runtime_error("cannot make the output folder " + folder.string() +
+                             ": a part of its path is a file or may not be written; choose another with --output");
   const std::filesystem::path trial = folder / ".writable";
   std::ofstream(trial) << "x";
   const bool written = std::filesystem::file_size(trial, error) == 1 && !error;

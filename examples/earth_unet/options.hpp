@@ -7,9 +7,11 @@
 #include <string>
 
 #include "grid.hpp"
-#include "progress.hpp"
 
 namespace earth {
+
+// automatic: a bar where standard error is a terminal, else lines
+enum class ProgressStyle { automatic, bar, lines };
 
 enum class Precision { single, doubled };  // --precision float, double
 

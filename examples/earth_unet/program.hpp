@@ -2,6 +2,7 @@
 #pragma once
 
 #include <halogen/halogen.hpp>
+#include <halogen/io/progress_bar.hpp>
 #include <iostream>
 
 #include "options.hpp"
@@ -13,6 +14,12 @@ namespace earth {
 inline Ranks ranks_of(const hg::Communicator& world) {
   return {[&world](std::span<double> sums) { world.all_reduce(sums.data(), sums.size()); },
           [&world](const std::function<void()>& action) { hg::agree(world, action); }};
+}
+
+inline hg::Progress progress_of(const Options& options) {
+  return options.progress == ProgressStyle::bar     ? hg::Progress::bar
+         : options.progress == ProgressStyle::lines ? hg::Progress::none
+                                                    : hg::Progress::automatic;
 }
 
 /// A main(): reads the command line and calls run(env, options). Rank 0 says what is wrong, in one sentence.

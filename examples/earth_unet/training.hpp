@@ -12,7 +12,6 @@
 #include <halogen/io/checkpoint.hpp>
 #include <iostream>
 #include <limits>
-#include <optional>
 #include <sstream>
 #include <string>
 
@@ -100,6 +99,17 @@ inline void draw(const earth::Options& options, const earth::Ranks& ranks, const
   });
 }
 
+/// A bar, or a line at the first step, every tenth and the last.
+inline void show(int step, int steps, bool bar, double loss, double ratio, double seconds_per_step) {
+  char words[160];
+  std::snprintf(words, sizeof words, "step %d/%d  loss %.4f  held-out ratio %.3f  %.2f s/step", step, steps, loss,
+                ratio, seconds_per_step);
+  if (bar)
+    hg::show_progress(step, steps, words);
+  else if (step == 1 || step % 10 == 0 || step == steps)
+    std::cout << words << std::endl;
+}
+
 template <class T>
 void run(const hg::Environment& env, const earth::Options& options) {
   const hg::Communicator& world = env.world();
@@ -131,8 +141,8 @@ void run(const hg::Environment& env, const earth::Options& options) {
   hg::CommStatistics per_step;
   double stepping = 0;
   {
-    std::optional<earth::Progress> progress;
-    if (root) progress.emplace(options.steps, options.progress);
+    const bool bar = hg::shows_progress(earth::progress_of(options));
+    double ratio = 0;  // the last one that was measured
     for (int step = 1; step <= options.steps; ++step) {
       const double start = seconds();
       const hg::CommStatistics before = hg::comm_stats();
@@ -142,10 +152,10 @@ void run(const hg::Environment& env, const earth::Options& options) {
       if (step > 1) stepping += seconds() - start;  // the first step also prepares buffers and exchanges
       require_finite(losses.back(), "the loss at step " + std::to_string(step), options.learning_rate);
       const bool measure = step == 1 || step % 5 == 0;
-      ratios.push_back(measure ? earth::score(to_planes(result.prediction(), box), sample, ranks).ratio()
-                               : std::numeric_limits<double>::quiet_NaN());
+      if (measure) ratio = earth::score(to_planes(result.prediction(), box), sample, ranks).ratio();
+      ratios.push_back(measure ? ratio : std::numeric_limits<double>::quiet_NaN());
       if (root)
-        progress->show(step, losses.back(), ratios.back(), step > 1 ? stepping / (step - 1) : seconds() - start);
+        show(step, options.steps, bar, losses.back(), ratio, step > 1 ? stepping / (step - 1) : seconds() - start);
     }
   }
 

@@ -12,11 +12,9 @@ ZipMember::ZipMember(const std::filesystem::path& archive, const std::string& na
   int code = 0;
   archive_.reset(zip_open(archive.c_str(), ZIP_RDONLY, &code));
   if (!archive_) {
-    zip_error_t error;
-    zip_error_init_with_code(&error, code);
-    const std::string cause = zip_error_strerror(&error);
-    zip_error_fini(&error);
-    throw std::runtime_error("cannot open " + archive.string() + ": " + cause);
+    const bool is_read = code != ZIP_ER_NOENT && code != ZIP_ER_OPEN;
+    throw std::runtime_error("cannot open " + archive.string() + ": it is " +
+                             (is_read ? "no whole zip archive" : "not there or may not be read"));
   }
   zip_stat_t entry;
   if (zip_stat(archive_.get(), name.c_str(), 0, &entry) != 0)
@@ -24,7 +22,7 @@ ZipMember::ZipMember(const std::filesystem::path& archive, const std::string& na
   if (entry.comp_method != ZIP_CM_DEFLATE)
     throw std::runtime_error(label_ + " is not compressed by deflate; write it with numpy.savez_compressed");
   file_.reset(zip_fopen(archive_.get(), name.c_str(), ZIP_FL_COMPRESSED));
-  if (!file_) throw std::runtime_error(label_ + " cannot be opened: " + zip_strerror(archive_.get()));
+  if (!file_) throw std::runtime_error(label_ + " cannot be opened: the archive is damaged");
   isal_inflate_init(&state_);
   left_ = entry.size;
   stored_checksum_ = entry.crc;
@@ -36,7 +34,7 @@ void ZipMember::read(std::span<std::uint8_t> out) {
   while (state_.avail_out > 0) {
     if (state_.avail_in == 0) {
       const zip_int64_t count = zip_fread(file_.get(), compressed_.data(), compressed_.size());
-      if (count < 0) throw std::runtime_error(label_ + " cannot be read: " + zip_file_strerror(file_.get()));
+      if (count < 0) throw std::runtime_error(label_ + " cannot be read: the archive is damaged");
       state_.next_in = compressed_.data();
       state_.avail_in = static_cast<std::uint32_t>(count);
     }

@@ -209,7 +209,7 @@ void run(const hg::Environment& env, const earth::Options& options) {
     if (Picture::shows(step))
       std::printf("after %2d steps: error %.4f, of a state that stands still %.4f\n", static_cast<int>(step),
                   at(errors, step), at(standing, step));
-  std::printf("written: %s (forecast.png, forecast.zarr, ocean.zarr, checkpoints, forecast_loss.svg)\n",
+  std::printf("written: %s (forecast.png, forecast.zarr, ocean.zarr, checkpoints, forecast_loss.jsonl)\n",
               options.output.c_str());
   std::printf("result: mesh=%dx%d error_1=%.5f error_20=%.5f still_1=%.5f still_20=%.5f\n", options.mesh_height,
               options.mesh_width, at(errors, 1), at(errors, ahead), at(standing, 1), at(standing, ahead));

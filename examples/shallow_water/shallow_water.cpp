@@ -10,6 +10,7 @@
 #include <iostream>
 
 #include "canvas.hpp"
+#include "command_line_words.hpp"
 #include "options.hpp"  // prepare_output
 #include "sea.hpp"
 #include "series.hpp"
@@ -115,8 +116,12 @@ int main(int argc, char** argv) {
   CLI::App app("A tsunami by the shallow-water equations on the rotating Earth, cut over MPI ranks", "shallow_water");
   app.add_option("--mesh", options.mesh, "rows x columns of ranks; -1: as many as are left")->capture_default_str();
   app.add_option("--grid", options.grid, "degrees: 2, 1, 0.5, 0.25, 0.1, or full: 2700 x 5400")->capture_default_str();
-  app.add_option("--steps", options.steps, "time steps")->check(CLI::Range(1, 100'000'000))->capture_default_str();
-  app.add_option("--frames", options.frames, "pictures")->check(CLI::Range(0, 100'000))->capture_default_str();
+  app.add_option("--steps", options.steps, "time steps, 1 to 100000000")
+      ->check(CLI::Range(1, 100'000'000))
+      ->capture_default_str();
+  app.add_option("--frames", options.frames, "pictures, 0 to 100000")
+      ->check(CLI::Range(0, 100'000))
+      ->capture_default_str();
   app.add_option("--data", options.data, "folder of etopo1.jpg, as scripts/data prints it")->required();
   app.add_option("--series", options.series, "Zarr store for ten variables at the time of each picture");
   app.add_option("--output", options.output, "folder for the pictures")->capture_default_str();
@@ -126,7 +131,7 @@ int main(int argc, char** argv) {
     if (env.is_root()) std::cout << app.help();
     return 0;
   } catch (const CLI::ParseError& error) {
-    throw hg::CollectiveError(std::string(error.what()) + "; see --help");
+    throw hg::CollectiveError(earth::words_of(app, error));
   }
   run(env, options);  // what throws ends all ranks, with one sentence
 }

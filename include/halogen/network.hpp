@@ -38,6 +38,7 @@
 #include "halogen/layers/layer_norm.hpp"
 #include "halogen/layers/layer_norm_over.hpp"
 #include "halogen/layers/linear.hpp"
+#include "halogen/layers/local_response_norm.hpp"
 #include "halogen/layers/lp_pool2d.hpp"
 #include "halogen/layers/max_pool2d.hpp"
 #include "halogen/layers/max_pool3d.hpp"

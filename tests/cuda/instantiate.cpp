@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
   train_one_step<float, hg::UNet<7, 3, 16, Globe>, 7, 3>(env, 36, 70, 36, 70);
   train_one_step<double, Mixed, 4, 12>(env, 37, 54, 19, 27);
   train_windows(env);
+  train_layers(env);
   train_half(env);
   train_attention(env);
   train_volumes(env);

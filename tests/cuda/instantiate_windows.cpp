@@ -19,7 +19,8 @@ struct Excited : hg::Module<Excited> {
   }
 };
 
-/// Groups, transposed windows, strided gradients, sums, interpolations, vectors, neighbourhoods, softmax.
+/// Groups, transposed windows, strided gradients, sums, interpolations, vectors, neighbourhoods, softmax,
+/// local response norm.
 template <int C>
 using Block = hg::Sequential<
     hg::Residual<hg::Sequential<hg::Conv2d<C, C, hg::Kernel<3>, hg::Padding<1>, hg::Groups<C>, Globe>,
@@ -36,7 +37,7 @@ using Windows = hg::Sequential<
     hg::Conv2d<12, 4, hg::Kernel<3>, hg::Padding<1>, hg::Boundary<hg::Reflect, hg::ReplicateEdge>>, hg::GELU,
     hg::Conv2d<4, 8>, hg::GLU, hg::PositionEmbedding2d<4, 36, 54>, hg::LayerNormOver<4, 36, 54>, hg::Conv2d<4, 4>,
     hg::NeighborhoodAttention2d<4, 2, hg::Kernel<3>, Globe>, hg::WindowAttention2d<4, 2, hg::Kernel<3>, hg::Shifted<1>>,
-    hg::Softmax>;
+    hg::LocalResponseNorm<3>, hg::Softmax>;
 
 /// Several outputs, dropped values, losses of points and of classes.
 struct Heads : hg::Module<Heads> {

@@ -108,7 +108,7 @@ class Formats {
     manifest.step = 120, manifest.dtype = "F32";
     manifest.tensors = {{"0.weight", {2, 3}, 0, 6}, {"0.bias", {3}, 6, 3}};
     manifest.more = {{"epoch", 3}};
-    contents_ = halogen::detail::CheckpointJson::parse(
+    contents_ = halogen::detail::Json::parse(
                     halogen::detail::manifest_text(
                         manifest, {{{"file", "share-00000.safetensors"},
                                     {"bytes", 300},
@@ -151,9 +151,9 @@ class Formats {
 
   /// With a checksum that is right, or else nothing behind it would ever be looked at.
   void read_manifest(Bits& bits) const {
-    using halogen::detail::CheckpointJson;
+    using halogen::detail::Json;
     const std::string contents = damaged(contents_, bits);
-    const CheckpointJson parsed = CheckpointJson::parse(contents, nullptr, false);
+    const Json parsed = Json::parse(contents, nullptr, false);
     const std::string text = parsed.is_discarded() ? contents : parsed.dump(-1, ' ', false, ignored);
     halogen::detail::parse_manifest(
         "{\"crc32\":" + std::to_string(halogen::detail::crc32_of(text.data(), text.size())) + ",\"contents\":" + text +

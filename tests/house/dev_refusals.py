@@ -34,11 +34,13 @@ CASES = [
         (["fuzz", "files", "--library", "yes"], "--library is 'yes': give a whole number"),
         (["fuzz", "files", "--case"], "--case needs a value"),
         (["format", "--chekc"], "format takes no such argument: '--chekc'"),
+        (["test", "--devise"], "test takes --device or --cuda first, and the arguments of CTest ('ctest --help'), but "),
+        (["test", "-R", "mpi.windows", "--device"], "there is no --device"),
         (["clean", "cache"], "clean takes no such argument: 'cache'"),
         (["mutate", "unit.nothing"], "there is no mistake, room or test 'unit.nothing' in tests/mutations/table.py"),
         (["mutate", "--all"], "mutate takes names of mistakes, rooms and tests, but not --all"),
         (["docs", "html"], "docs takes no such argument: 'html'"),
-        (["demo", "earth"], "there is no example 'earth', but there are: 01_mesh"),
+        (["demo", "earth"], "there is no example 'earth', but there are: 00_first_page"),
         (["bench", "nothing_of_that_name"], "nothing_of_that_name"),
         (["bench", "--threads", "1,two"], "--threads is '1,two': give numbers of 1 or more"),
         (["bench", "--pairs", "0"], "--pairs is 0: give 1 or more"),
@@ -63,11 +65,14 @@ SCRIPTS = [
     ({}, ["scripts/kokkos", "cuda", "91"], "has no architecture 91: give 80,"),
     ({"HALOGEN_CACHE": "/dev/null/x"}, ["scripts/kokkos", "host"], "'/dev/null/x' cannot be made or written: name"),
     ({"HALOGEN_CACHE": "/dev/null/x"}, ["scripts/data"], "'/dev/null/x/data' cannot be made or written: name another"),
+    ({}, ["scripts/plot_losses", "run.jsonl"], "give the file of metrics and that of the picture"),
+    ({}, ["scripts/plot_losses", "/none.jsonl", "loss.svg"], "'/none.jsonl' cannot be read: give the file that hg::fit"),
+    ({}, ["scripts/plot_losses", "dev", "loss.svg"], "'dev' has a line that is no report of an epoch: give the file"),
     ({}, ["scripts/mutate"], "give the repository's folder and the build's, as in ./dev mutate"),
     ({}, ["bench/run/breadth.py"], "give the build's folder, as build/host"),
     ({}, ["bench/run/breadth.py", "/none"], "'/none' has no tests/table_layers: run ./dev bench breadth"),
 ]
-KEPT = ["bash", "env", "nproc", "python3", "dirname", "grep", "sed", "mkdir", "g++", "cmake", "ninja", "ccache", "pkg-config",
+KEPT = ["bash", "env", "nproc", "python3", "dirname", "grep", "sed", "tr", "mkdir", "g++", "cmake", "ctest", "ninja", "ccache", "pkg-config",
         "mpicxx", "mpirun", "printf"]
 
 

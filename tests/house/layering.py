@@ -12,7 +12,7 @@ import sys
 
 ROOMS = ["core", "mesh", "placement", "stencil",  # type floor
          "comm", "tensor", "halo",  # motion floor
-         "kernels", "array", "autograd", "graph", "plan", "run", "layers", "models", "train", "io",  # meaning floor
+         "kernels", "attention", "array", "autograd", "graph", "plan", "run", "layers", "models", "train", "io",  # meaning floor
          "compiled"]  # what halogen::compiled holds of all rooms; only umbrellas include it
 SUBROOMS = {
     "comm": ["self", "mpi", "rendezvous", "nccl"],
@@ -56,7 +56,7 @@ def forbidden_rooms(room):
     if room == "kernels":  # pointers and strides, nothing of ranks
         return later + MOTION_FLOOR
     if room in PLANNER:  # what joins the two languages lies above both, or in layers and train
-        later = later + ["array", "autograd"]
+        later = later + ["attention", "array", "autograd"]
     if room in ("graph", "plan"):  # values only
         return later + MOTION_FLOOR + ["kernels"]
     if room == "layers":

@@ -9,6 +9,9 @@ import pathlib
 import re
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import tested  # noqa: E402
+
 # What users get from a function, whose template arguments no one writes.
 MADE_BY = {
     "Attention": "scaled_dot_product_attention", "Broadcast": "expand", "ConcatenatedPieces": "concatenate_pieces",
@@ -19,7 +22,8 @@ MADE_BY = {
     "Spread": "pad", "Mapped": "permute", "Selected": "select", "Reshaped": "unflatten", "Stored": "stored",
     "Shift": "shift", "Bounded": "with_boundary", "GlobalIndex": "global_index", "Folded": "with_boundary",
     "ValueAndGrad": "value_and_grad", "VariableLeaf": "value_and_grad", "ExpressionLoss": "expression_loss",
-    "CapturedStep": "Trainer", "NetworkOutput": "infer", "NetworkOutputs": "Twins", "OutputOf": "Twins",
+    "CapturedStep": "Trainer", "StepResult": "Trainer",
+    "NetworkOutput": "infer", "NetworkOutputs": "Twins", "OutputOf": "Twins",
     "NetworkCall": "value_and_grad", "NetworkCalls": "Twins", "AppliedNetwork": "value_and_grad",
     "NetworkLoss": "value_and_grad", "Batches": "batches", "ContractionSpec": "einsum", "Function": "Draws",
 }
@@ -33,8 +37,6 @@ WITHOUT = {
     "returns a view of Kokkos": """host_copy all_gather_v gather_v indexed_all_to_all_v reduce_scatter_v scatter_v""",
 }
 
-OPENED = re.compile(r"^(?:inline )?namespace ([\w:]+) \{")
-NO_CODE = re.compile(r"//.*|'(?:[^'\\]|\\.)'|\"(?:[^\"\\]|\\.)*\"")
 TYPE = re.compile(r"^(?:class|struct|union|using) (?:alignas\(.*\) )?(\w+)\b(?! namespace|::)")
 FUNCTION = re.compile(r"^(?:(?:constexpr|inline|static|KOKKOS_\w+) )*(?:auto|decltype\(auto\)|[\w:]*detail::[\w:<>, ]+) (\w+)\(")
 FUNCTOR = re.compile(r"^HALOGEN_(?:UNARY|BINARY|BINARY_FUNCTION)\(\w+, (\w+),")
@@ -45,21 +47,10 @@ def public_names(root):
     """{name: header} of namespace halogen itself. Raises where a header's braces cannot be followed."""
     names = {}
     for header in sorted((root / "include" / "halogen").rglob("*.hpp")):
-        spaces, depth = [], 0  # (name, depth of its braces) of the namespaces that are open
-        for line in header.read_text().splitlines():
-            opened = OPENED.match(line)
-            if [name for name, _ in spaces] == ["halogen"] and depth == 1:
-                for pattern in (TYPE, FUNCTION, FUNCTOR):
-                    if found := pattern.match(line):
-                        names.setdefault(found[1], str(header.relative_to(root)))
-            code = NO_CODE.sub("", line)
-            depth += code.count("{") - code.count("}")
-            if opened:
-                spaces.append((opened[1], depth))
-            while spaces and depth < spaces[-1][1]:
-                spaces.pop()
-        if depth != 0:
-            raise ValueError(f"{header}: its braces do not pair")
+        for line in tested.outer_lines(header):
+            for pattern in (TYPE, FUNCTION, FUNCTOR):
+                if found := pattern.match(line):
+                    names.setdefault(found[1], str(header.relative_to(root)))
     return names
 
 

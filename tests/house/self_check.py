@@ -120,6 +120,24 @@ PUBLIC = [
     ("namespace halogen {\nHALOGEN_UNARY(Sine, sin, Kokkos::sin(a), cos(a))\n}\n", "", "tries hg::sin"),
 ]
 
+# rows of the table of layers, reasons, how many windows there are -> what layers.py must say
+LAYERS = [
+    ({"relu": ""}, {}, None, "'ReLU' is a public type that"),
+    ({"relu": "ReLU ReLU7"}, {}, None, "no header of include/halogen/layers declares 'ReLU7'"),
+    ({}, {"CUDA": {"in_evaluation": ""}}, None, "in_evaluation.hpp: none of its layers stands in tests/cuda"),
+    ({}, {"breadth": {"relu": "seldom"}}, None, "relu stands among breadth"),
+    ({}, {"network.hpp": {"flip": ""}}, None, "flip.hpp: none of its layers stands in include/halogen/network.hpp"),
+    ({}, {}, -1, "layers and windows, and layer_table.table() has"),
+]
+
+# README.md beside docs/a.md with a heading "One, two" -> what links.py must say, or None
+LINKS = [
+    ("[a](docs/a.md), [b](docs/a.md#one-two), [c](https://halogen.org)\n```\n[d](no.md)\n```\n", None),
+    ("[a](docs/b.md)\n", "(docs/b.md) leads to no file"),
+    ("[a](docs/a.md#three)\n", "(docs/a.md#three) leads to no heading"),
+    ("nothing\n", "no page has a link"),
+]
+
 # a header with `return a + b;` some times, of a table whose mistake is `becomes` -> text that scripts/mutate must say
 MUTATIONS = [
     (1, "«a + b»", "the table has 1 mistakes: plant 100 or more"),
@@ -135,6 +153,23 @@ COUNTS = [
     ((100, 130, 170, 221), "compile_unet: 221 functions, 200 expected"),
     ((100, 130, 186, 200), "seven layers more cost 86 functions"),
     ((100, 115, 170, 200), "more than linear"),
+]
+
+# a source of tests/mpi, which CTest starts on 1 and 3 ranks -> text that cases.py must say, or None
+CASE = 'TEST_CASE("a law") {\n%s  CHECK(1 == 1);\n}\n'
+OF_RANKS = [
+    (CASE % "", None),
+    (CASE % "  ONLY_ON_RANKS(2, 3);\n", None),
+    (CASE % "  FROM_RANKS(2);\n", None),
+    (CASE % "  ONLY_ON_RANKS(2, 4);  // 3 rows\n", '"a law" runs on none of the 1, 3 ranks'),
+    ("// ranks: 1 4\n" + CASE % "  ONLY_ON_RANKS(2, 4);\n", None),
+    ("// ranks: 1 2\n" + CASE % "  FROM_RANKS(3);\n", "runs on none of the 1, 2 ranks"),
+    (CASE % "" + 'TEST_CASE("one line") { check(1); }\n' + CASE % "  FROM_RANKS(4);\n", '"a law" runs on none'),
+    (CASE % "  CHECK(2 == 2);\n  FROM_RANKS(2);\n", "is not the first line"),
+    (CASE % "  FROM_RANKS(2);\n  ONLY_ON_RANKS(3);\n", "names its ranks twice"),
+    (CASE % "  if (support::world().size() != 3) return;\n", "leaves by the number of ranks"),
+    (CASE % "  if (size % 2 == 1) return;\n", "leaves by the number of ranks"),
+    ("std::vector<hg::DeviceMesh<Plane>> meshes();\n", "give support::Meshes"),
 ]
 
 # programs of a bench without a peer: what they print
@@ -190,6 +225,41 @@ def check_public():
                 found = str(error)
         if (expected is None and found) or (expected is not None and expected not in found):
             print(f"expected {expected!r} of\n{header}but got {found!r}")
+            right = False
+    return right
+
+
+def check_layers():
+    """layers.py over this tree, with a table, a list or a count that is not as it should be."""
+    sys.path.insert(0, str(HERE))
+    import layers
+    root, table = HERE.parents[1], layers.layer_table
+    whole, owes_not, rows = dict(table.LAYERS), layers.OWES_NOT, table.table
+    right = True
+    for changed, reasons, count, expected in LAYERS:
+        table.LAYERS = {header: names for header, names in (whole | changed).items() if names}
+        layers.OWES_NOT = {which: owes_not[which] | reasons.get(which, {}) for which in owes_not}
+        table.table = lambda: rows()[:count]
+        found = "\n".join(layers.faults(root))
+        if expected not in found:
+            print(f"expected {expected!r} of {changed}, {reasons}, {count}, but got {found!r}")
+            right = False
+    table.LAYERS, layers.OWES_NOT, table.table = whole, owes_not, rows
+    return right
+
+
+def check_links():
+    sys.path.insert(0, str(HERE))
+    import links
+    right = True
+    for text, expected in LINKS:
+        with tempfile.TemporaryDirectory() as root:
+            pathlib.Path(root, "docs").mkdir()
+            pathlib.Path(root, "docs/a.md").write_text("# One, two\n")
+            pathlib.Path(root, "README.md").write_text(text)
+            found = "\n".join(links.faults(pathlib.Path(root).resolve()))
+        if (expected is None and found) or (expected is not None and expected not in found):
+            print(f"expected {expected!r} of {text!r}, but got {found!r}")
             right = False
     return right
 
@@ -321,8 +391,17 @@ def main():
                 path.write_text("#include <cstddef>\n" + EXPECT + TWIN.replace("take<3>", call))
             right &= check([str(HERE / "compile.py"), "--compiler", sys.argv[1], "controls", *map(str, paths)], expected,
                            control)
+    for source, expected in OF_RANKS:
+        with tempfile.TemporaryDirectory() as root:
+            for name, text in (("CMakeLists.txt", 'halogen_doctest(mpi "1;3")\n'), ("mpi/a.cpp", source)):
+                path = pathlib.Path(root, "tests", name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            right &= check([str(HERE / "cases.py"), root], expected, source)
     right &= check_passed()
     right &= check_public()
+    right &= check_layers()
+    right &= check_links()
     right &= check_counts()
     right &= check_bench()
     right &= check_once()

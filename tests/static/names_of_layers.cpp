@@ -71,7 +71,7 @@ static_assert(none_finds_detail<hg::Softmax, hg::Linear<2, 2>, hg::GLU, hg::Chun
 static_assert(none_finds_detail<hg::GroupNorm<1, 2>, hg::InstanceNorm<2>, hg::InstanceNorm1d<2>, hg::InstanceNorm2d<2>,
                                 hg::InstanceNorm3d<2>, hg::BatchNorm<2>, hg::BatchNorm1d<2>, hg::BatchNorm2d<2>,
                                 hg::BatchNorm3d<2>, hg::LayerNorm<2>, hg::RMSNorm<2>, hg::LayerNormOfHeads<2, 4>,
-                                hg::RMSNormOfHeads<2, 4>, hg::LayerNormOver<2, 4, 4>>());
+                                hg::RMSNormOfHeads<2, 4>, hg::LayerNormOver<2, 4, 4>, hg::LocalResponseNorm<5>>());
 static_assert(none_finds_detail<hg::PositionEmbedding1d<4, 8>, hg::PositionEmbedding2d<4, 8, 8>,
                                 hg::PositionEmbedding2d<4, 8, 8>::WithTokens<1>, hg::PositionEmbedding3d<4, 8, 8, 8>,
                                 hg::RotaryEmbedding1d<2>, hg::RotaryEmbedding2d<2>, hg::RotaryEmbedding3d<2>,

@@ -34,7 +34,7 @@ static_assert(graph_of<ResNet<50>, 3>.parameter_count == 25557032);
 template <int In, int Out, int Base>
 inline constexpr const Graph& graph = graph_of<UNet<In, Out, Base, Globe>, In>;
 
-static_assert(graph<7, 3, 16>.misfit.kind == Misfit::Kind::none);
+static_assert(graph<7, 3, 16>.misfit.why == nullptr);
 static_assert(graph<7, 3, 16>.parameter_count == unet(7, 3, 16) && unet(7, 3, 16) == 119523);
 static_assert(graph<3, 1, 8>.parameter_count == unet(3, 1, 8));
 static_assert(graph<7, 3, 16>.parameters.size() == 4 * 2 * 5 + 2);
@@ -45,8 +45,7 @@ static_assert(input_channels<Sequential<Doubled, Conv2d<8, 1>>> == 4);
 static_assert(input_channels<Doubled> == 1);
 
 // Offsets are constants of a layer's type, which clang++ looks at more closely than g++.
-static_assert(graph_of<Sequential<Conv2d<2, 3>, Crop2d<1, 1, 0, 2>, Roll2d<1, -2>>, 2>.misfit.kind ==
-              Misfit::Kind::none);
+static_assert(graph_of<Sequential<Conv2d<2, 3>, Crop2d<1, 1, 0, 2>, Roll2d<1, -2>>, 2>.misfit.why == nullptr);
 
 /// Each tensor begins where the last one ends, and holds the product of its extents.
 constexpr bool gapless(const Graph& g) {

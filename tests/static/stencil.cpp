@@ -2,6 +2,7 @@
 #include "halogen/stencil/boundary.hpp"
 #include "halogen/stencil/halo.hpp"
 #include "halogen/stencil/neighborhood.hpp"
+#include "halogen/stencil/sampling.hpp"
 #include "halogen/stencil/window.hpp"
 
 namespace {
@@ -113,6 +114,26 @@ constexpr bool extents_count_windows(const Window& w) {
 }
 static_assert(for_kernel(1, extents_count_windows) && for_kernel(2, extents_count_windows));
 static_assert(for_kernel(3, extents_count_windows) && for_kernel(5, extents_count_windows));
+
+/// ceil_mode, by PyTorch's rule: one more window as long as the last has not reached the end of the padding, if it
+/// begins in the field or before it.
+constexpr bool ceil_extents_count_windows(Window w) {
+  if (2 * w.padding > w.kernel) return true;  // pools refuse it
+  w.ceil = true;
+  for (index_t input = 1; input < 14; ++input) {
+    if (input + w.padding_of_both() < w.footprint()) continue;
+    index_t count = 1;
+    const auto reads = [&](index_t o) { return w.input_of({o, o + 1}); };
+    while (reads(count - 1).end < input + w.padding && reads(count).begin < input) ++count;
+    if (w.output_extent(input) != count) return false;
+  }
+  return true;
+}
+static_assert(for_kernel(1, ceil_extents_count_windows) && for_kernel(2, ceil_extents_count_windows));
+static_assert(for_kernel(3, ceil_extents_count_windows) && for_kernel(4, ceil_extents_count_windows));
+// a third window would begin at point 5 of 5, where the padding at the end begins: torch.nn.MaxPool1d makes two
+static_assert(Window{.kernel = 2, .stride = 3, .padding = 1, .ceil = true}.output_extent(5) == 2);
+static_assert(Window{.kernel = 2, .stride = 3, .padding = 1, .ceil = true}.output_extent(6) == 3);
 
 /// With the output cut at ceil(c / stride), halo() bounds what a piece [c, d) reads beside itself, and is reached.
 constexpr bool halo_bounds(const Window& w) {
@@ -272,6 +293,13 @@ constexpr bool resampling(index_t from, index_t to) {
 static_assert(resampling(22, 45));
 static_assert(resampling(1, 1) && resampling(1, 7) && resampling(5, 11) && resampling(7, 15) && resampling(4, 8));
 static_assert(resampling(11, 8) && resampling(9, 3) && resampling(5, 4));  // downward too
+
+// Corners on corners: output o of several stands at o (in - 1) / (out - 1), that of a single one on the first input.
+constexpr Sampled on_corners(index_t in, index_t out) {
+  return {{.sampling = Sampling::linear, .corners = true}, in, out};
+}
+static_assert(on_corners(5, 1).reads(0) == Interval{0, 2} && on_corners(1, 1).reads(0) == Interval{0, 1});
+static_assert(on_corners(5, 2).reads(1) == Interval{4, 5} && on_corners(5, 3).reads(1) == Interval{2, 4});
 
 // -- pads
 /// Each output reads one input, numpy's; images_of has the readers beside it; intervals are hulls.

@@ -83,8 +83,8 @@ hg::CommStatistics spent(F f) {
 
 /// All meshes of this type over the started ranks.
 template <class MeshType>
-std::vector<hg::DeviceMesh<MeshType>> all_meshes() {
-  std::vector<hg::DeviceMesh<MeshType>> meshes;
+Meshes<MeshType> all_meshes() {
+  Meshes<MeshType> meshes;
   typename hg::DeviceMesh<MeshType>::Coordinate extents{};
   const std::function<void(std::size_t, int)> extend = [&](std::size_t i, int ranks) {
     if (i + 1 == extents.size()) {

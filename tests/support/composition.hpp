@@ -26,7 +26,14 @@ std::size_t points_of(const std::array<hg::index_t, Rank>& extents) {
   return points;
 }
 
-/// Of an output that has the input's extents, or is a vector for each sample.
+/// Of an output that has the input's extents, or is a vector for each sample: its extents in space, and its points.
+template <class Model, int In, std::size_t Rank>
+std::array<hg::index_t, Rank - 1> output_space(const std::array<hg::index_t, Rank>& extents) {
+  std::array<hg::index_t, Rank - 1> space;
+  space.fill(1);
+  if (!hg::detail::makes_vectors<Model, In>) std::copy(extents.begin() + 1, extents.end(), space.begin());
+  return space;
+}
 template <class Model, int In, std::size_t Rank>
 std::size_t output_points(const std::array<hg::index_t, Rank>& extents) {
   return hg::detail::makes_vectors<Model, In> ? static_cast<std::size_t>(extents[0]) : points_of(extents);
@@ -36,9 +43,7 @@ std::size_t output_points(const std::array<hg::index_t, Rank>& extents) {
 template <class Model, int In, int Out, class MeshType>
 Result<double> run_composition(const hg::DeviceMesh<MeshType>& mesh, Extents<MeshType> extents,
                                const std::vector<double>& parameters, const std::vector<double>& input) {
-  std::array<hg::index_t, MeshType::rank - 1> space;
-  std::copy(extents.begin() + 1, extents.end(), space.begin());
-  return train_once<Model, In, Out, InnerProduct>(mesh, extents, parameters, input, space,
+  return train_once<Model, In, Out, InnerProduct>(mesh, extents, parameters, input, output_space<Model, In>(extents),
                                                   numbers<double>(Out * output_points<Model, In>(extents), 3));
 }
 

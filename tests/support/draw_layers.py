@@ -36,7 +36,7 @@ class Model:
         kinds = [self.conv] * 4 + [self.transposed, self.max_pool, self.avg_pool, self.lp_pool, self.adaptive, self.sampled,
                  self.activation, self.activation, self.norm, self.norm, self.pad, self.crop, self.roll, self.linear,
                  self.residual, self.residual, self.shuffle, self.softmax, self.skip, self.global_pool, self.flip, self.glu,
-                 self.attention, self.shared]
+                 self.attention, self.shared, self.local_response]
         while True:
             layer = self.r.choice(kinds)()
             if layer is not None:
@@ -118,24 +118,36 @@ class Model:
         ceil = self.r.random() < 0.3
         options = [f"{kernel[0]}", self.option("Kernel", kernel), self.option("Stride", stride),
                    self.option("Padding", padding)] + ["hg::CeilMode<>"] * ceil
-        return options, kernel, stride, padding, dilation, ceil
+        # a date line where a whole field is a whole number of steps: PyTorch's pool of what is padded by itself
+        wraps = [not ceil and s == 1 and self.r.random() < 0.3 for s in stride]
+        if any(wraps):
+            options.append(f"hg::Boundary<{', '.join('hg::Periodic' if w else 'hg::Zero' for w in wraps)}>")
+        pads = [(p, p, SAME["Periodic"]) if w else (0, 0, SAME["Zero"]) for p, w in zip(padding, wraps)]
+        inner = [0 if w else p for p, w in zip(padding, wraps)]
+
+        def build(torch, pool):
+            return torch.nn.Sequential(Padded(torch, pads), pool(inner)) if any(wraps) else pool(padding)
+
+        return options, kernel, stride, build, dilation, ceil
 
     def max_pool(self):
         if self.blocks:
             return None
-        options, kernel, stride, padding, dilation, ceil = self.pool_windows(True)
+        options, kernel, stride, build, dilation, ceil = self.pool_windows(True)
         options.append(self.option("Dilation", dilation))
         return (f"hg::MaxPool{self.dims}d<{', '.join(options)}>",
-                lambda torch: getattr(torch.nn, f"MaxPool{self.dims}d")(kernel, stride, padding, dilation, ceil_mode=ceil))
+                lambda torch: build(torch, lambda padding: getattr(torch.nn, f"MaxPool{self.dims}d")(
+                    kernel, stride, padding, dilation, ceil_mode=ceil)))
 
     def avg_pool(self):
         if self.blocks:
             return None
-        options, kernel, stride, padding, _, ceil = self.pool_windows(False)
+        options, kernel, stride, build, _, ceil = self.pool_windows(False)
         counts = self.r.random() < 0.5
         options += [] if counts else ["hg::CountIncludePad<false>"]
         return (f"hg::AvgPool{self.dims}d<{', '.join(options)}>",
-                lambda torch: getattr(torch.nn, f"AvgPool{self.dims}d")(kernel, stride, padding, ceil, counts))
+                lambda torch: build(torch, lambda padding: getattr(torch.nn, f"AvgPool{self.dims}d")(
+                    kernel, stride, padding, ceil, counts)))
 
     def lp_pool(self):
         if self.blocks:
@@ -214,6 +226,13 @@ class Model:
                     lambda torch: getattr(torch.nn, f"BatchNorm{self.dims}d")(c, affine=affine))
         make = (lambda torch: torch.nn.LayerNorm(c)) if kind == "layer" else (lambda torch: torch.nn.RMSNorm(c))
         return f"hg::{'LayerNorm' if kind == 'layer' else 'RMSNorm'}<{c}>", lambda torch: Last(torch, make(torch))
+
+    def local_response(self):
+        size, alpha = self.r.randint(1, 5), self.r.choice([1, 2])
+        if self.vector:
+            return None  # PyTorch's takes fields alone
+        return (f"hg::LocalResponseNorm<{size}, std::ratio<{alpha}, 4>>",
+                lambda torch: torch.nn.LocalResponseNorm(size, alpha / 4))
 
     def pad(self):
         if self.blocks:

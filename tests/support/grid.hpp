@@ -1,10 +1,8 @@
 // The two-dimensional meshes of the started ranks.
 #pragma once
 
-#include <vector>
-
-#include "halogen/comm/device_mesh.hpp"
 #include "halogen/comm/environment.hpp"
+#include "support/ran.hpp"
 
 namespace support {
 
@@ -16,9 +14,9 @@ inline halogen::Communicator grid_world() {
   return environment.world();
 }
 
-inline std::vector<halogen::DeviceMesh<Grid>> grids() {
+inline Meshes<Grid> grids() {
   const halogen::Communicator world = grid_world();
-  std::vector<halogen::DeviceMesh<Grid>> result;
+  Meshes<Grid> result;
   for (int height = 1; height <= world.size(); ++height)
     if (world.size() % height == 0) result.push_back(halogen::device_mesh<Grid>(world, {height, -1}));
   return result;

@@ -1,6 +1,79 @@
-"""Every layer of the table with its windows, one at a time, as draw_layers.py's models: what ./dev bench breadth asks of
-Halogen and its peers. table() is a list of Entry."""
+"""The one table of layers. LAYERS has each public layer, by the header that declares it: tests/house/layers.py looks for
+each of them in the docs and in the lists of tests, and scripts/status writes docs/status.md from it. table() has layers
+with their windows, one at a time, as draw_layers.py's models: what ./dev bench breadth asks of Halogen and its peers."""
 import draw_layers as draw
+
+# header below include/halogen/layers, by its name alone: its layers, and its functions of values
+LAYERS = {
+    "adaptive_max_pool": "AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d GlobalMaxPool",
+    "avg_pool2d": "AvgPool2d AvgPool3d",
+    "batch_norm": "BatchNorm BatchNorm2d BatchNorm3d",
+    "chunk": "Chunk chunk GLU",
+    "class_token": "ClassToken",
+    "constant_pad": "ConstantPad1d ConstantPad2d ConstantPad3d ZeroPad1d ZeroPad2d ZeroPad3d",
+    "conv2d": "Conv2d",
+    "conv3d": "Conv3d",
+    "conv_transpose2d": "ConvTranspose2d ConvTranspose3d",
+    "crop": "Crop1d Crop2d Crop3d Roll1d Roll2d Roll3d",
+    "dropout": "Dropout Dropout1d Dropout2d Dropout3d DropPath",
+    "elu": "ELU",
+    "embedding": "Embedding",
+    "expand": "expand",
+    "flip": "Flip",
+    "frozen": "Frozen",
+    "function": "Function",
+    "gelu": "GELU",
+    "global_avg_pool": "GlobalAvgPool",
+    "group_norm": "GroupNorm InstanceNorm InstanceNorm2d InstanceNorm3d",
+    "in_evaluation": "InEvaluation",
+    "interpolate": "Interpolate Interpolate1d interpolate_to AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d",
+    "layer_norm": "LayerNorm RMSNorm LayerNormOfHeads RMSNormOfHeads",
+    "layer_norm_over": "LayerNormOver",
+    "leaky_relu": "LeakyReLU",
+    "linear": "Linear",
+    "local_response_norm": "LocalResponseNorm",
+    "lp_pool2d": "LpPool2d LpPool3d",
+    "map": "Map",
+    "map_activations": "Softplus LogSigmoid Softsign Mish Hardtanh ReLU6 Hardsigmoid Hardswish CELU SELU GELUTanh Hardshrink "
+                       "Softshrink Tanhshrink Threshold PReLU",
+    "max_pool2d": "MaxPool2d",
+    "max_pool3d": "MaxPool3d",
+    "module": "Sequential Named SameExtents output_to SkipConcat concat",
+    "multihead_attention": "Attend MultiheadAttention CrossAttention",
+    "neighborhood_attention": "NeighborhoodAttend1d NeighborhoodAttend2d NeighborhoodAttend3d NeighborhoodAttention1d "
+                              "NeighborhoodAttention2d NeighborhoodAttention3d",
+    "pad": "ReflectionPad2d ReplicationPad2d ReflectionPad3d ReplicationPad3d CircularPad2d CircularPad3d",
+    "patch_merging": "PatchMerging",
+    "pixel_shuffle": "PixelShuffle PixelUnshuffle",
+    "position_embedding": "PositionEmbedding1d PositionEmbedding2d PositionEmbedding3d",
+    "relu": "ReLU",
+    "residual": "Residual add",
+    "rotary_embedding": "RotaryEmbedding1d RotaryEmbedding2d RotaryEmbedding3d",
+    "sigmoid": "Sigmoid",
+    "signals": "Conv1d ConvTranspose1d MaxPool1d AvgPool1d LpPool1d ReflectionPad1d ReplicationPad1d CircularPad1d "
+               "BatchNorm1d InstanceNorm1d",
+    "silu": "SiLU",
+    "sinusoidal_embedding": "SinusoidalEmbedding1d SinusoidalEmbedding2d SinusoidalEmbedding3d",
+    "softmax": "Softmax",
+    "stencil": "Stencil",
+    "tanh": "Tanh",
+    "time_embedding": "TimeEmbedding",
+    "upsample": "Upsample UpsampleToSkip upsample_to",
+    "window_attention": "WindowAttend1d WindowAttend2d WindowAttend3d WindowAttention1d WindowAttention2d WindowAttention3d",
+}
+# public types of these headers that are no layers
+OPTIONS = {
+    "of windows": "Kernel Stride Padding Dilation Groups OutputPadding Channels PaddingAfter Same OutputToSkip Bias "
+                  "CountIncludePad CeilMode",
+    "of norms": "Affine",
+    "of resampling": "Size ScaleFactor ScaleRatio Nearest NearestExact Linear1d Bilinear Trilinear Bicubic Area AlignCorners "
+                     "Antialias",
+    "of attention": "IsCausal Causal Rotary QueryKeyNorm ParallelBy KeyValueHeads RelativeBias DistanceBias AttentionDropout "
+                    "KeyMask KeyBias Shifted PadToWindows",
+    "of functions": "TakesVectors TakesAnyResolution ToVector Draws FunctionPlace",
+    "a choice of parameters": "AnyName",
+    "the base of all layers": "Module",
+}
 
 
 class Entry:
@@ -179,3 +252,7 @@ def others():
 
 def table():
     return [*convolutions(), *pools(), *resampling(), *others()]
+
+
+if __name__ == "__main__":  # how many, for tests/CMakeLists.txt
+    print(len(table()))

@@ -1,7 +1,7 @@
 // main of the tests in tests/mpi: doctest on every rank. Rank 0 reports, and every rank where something failed; the
 // verdict is the worst of all ranks. A failed REQUIRE (or an exception) leaves its test case while the other ranks wait
-// in the next collective, so there it ends all ranks. A filter that lets no test case pass is a failure. Without MPI
-// this is a single process.
+// in the next collective, so there it ends all ranks. A filter that lets no test case pass is a failure, and so is a
+// run whose test cases are all for other numbers of ranks. Without MPI this is a single process.
 #define DOCTEST_CONFIG_IMPLEMENT
 #define DOCTEST_CONFIG_NO_POSIX_SIGNALS  // the ranks that are ended have nothing to say
 #include <doctest/doctest.h>
@@ -12,6 +12,7 @@
 #include <string>
 
 #include "support/device_memory.hpp"
+#include "support/ran.hpp"
 
 #if HALOGEN_WITH_MPI
 #include <mpi.h>
@@ -45,6 +46,7 @@ void abort_world() {}
 #endif
 
 unsigned test_cases = 0;    // that the filters let pass
+unsigned skipped = 0;       // of them, by ONLY_ON_RANKS and FROM_RANKS
 std::ostringstream report;  // what this rank's doctest printed
 
 /// Ends all ranks once this one has left a test case that its peers are still in.
@@ -70,9 +72,12 @@ struct AbortOnLeaving : doctest::IReporter {
   void log_message(const doctest::MessageData& message) override {
     if ((message.m_severity & doctest::assertType::is_require) != 0) leave(message.m_string.c_str());  // FAIL(...)
   }
-  void test_case_start(const doctest::TestCaseData& started) override { test_case = started.m_name; }
+  void test_case_start(const doctest::TestCaseData& started) override {
+    test_case = started.m_name;
+    support::runner.is_skipped = false;
+  }
   void test_case_reenter(const doctest::TestCaseData&) override {}
-  void test_case_end(const doctest::CurrentTestCaseStats&) override {}
+  void test_case_end(const doctest::CurrentTestCaseStats&) override { skipped += support::runner.is_skipped; }
   void report_query(const doctest::QueryData&) override {}
   void test_run_start() override {}
   void test_run_end(const doctest::TestRunStats& run) override { test_cases = run.numTestCasesPassingFilters; }
@@ -92,9 +97,18 @@ int main(int argc, char** argv) {
   doctest::Context context(argc, argv);
   context.setOption("no-colors", true);
   context.setCout(&report);
+  support::runner = {.ranks = size_of_world(),
+                     .assertions = [] { return static_cast<int>(doctest::detail::g_cs->numAssertsCurrentTest_atomic); },
+                     .nothing_ran = [] { FAIL_CHECK("a loop over meshes asserts nothing on this number of ranks"); }};
   int result = context.run();
   if (test_cases == 0 && !context.shouldExit()) {
     report << "no test case passes the filters\n";
+    result = 1;
+  }
+  if (skipped == 1) report << "1 case was skipped: it is for other numbers of ranks\n";
+  if (skipped > 1) report << skipped << " cases were skipped: they are for other numbers of ranks\n";
+  if (skipped > 0 && skipped == test_cases) {
+    report << "no test case is for this number of ranks\n";
     result = 1;
   }
   const int worst = worst_of_world(result);

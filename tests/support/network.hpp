@@ -2,8 +2,11 @@
 #pragma once
 
 #include <halogen/halogen.hpp>
+#include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "support/ran.hpp"
 
 namespace support {
 
@@ -47,9 +50,9 @@ inline hg::Communicator world() {
 }
 
 /// All meshes data x height x width of the world's ranks, with at most `batch` in data.
-inline std::vector<hg::DeviceMesh<Mesh>> meshes(int batch) {
+inline Meshes<Mesh> meshes(int batch) {
   const int ranks = world().size();
-  std::vector<hg::DeviceMesh<Mesh>> result;
+  Meshes<Mesh> result;
   for (int data = 1; data <= batch; ++data)
     for (int height = 1; height <= ranks; ++height)
       if (ranks % (data * height) == 0)
@@ -58,9 +61,9 @@ inline std::vector<hg::DeviceMesh<Mesh>> meshes(int batch) {
 }
 
 /// All meshes data x depth x height x width.
-inline std::vector<hg::DeviceMesh<VolumeMesh>> volume_meshes(int batch) {
+inline Meshes<VolumeMesh> volume_meshes(int batch) {
   const int ranks = world().size();
-  std::vector<hg::DeviceMesh<VolumeMesh>> result;
+  Meshes<VolumeMesh> result;
   for (int data = 1; data <= batch; ++data)
     for (int depth = 1; depth <= ranks; ++depth)
       for (int height = 1; height <= ranks; ++height)
@@ -72,11 +75,11 @@ inline std::vector<hg::DeviceMesh<VolumeMesh>> volume_meshes(int batch) {
 
 /// Those of either kind.
 template <class MeshType>
-std::vector<hg::DeviceMesh<MeshType>> meshes_of(int batch) {
+Meshes<MeshType> meshes_of(int batch) {
   if constexpr (MeshType::rank == 4)
     return volume_meshes(batch);
   else if constexpr (MeshType::rank == 2) {
-    std::vector<hg::DeviceMesh<MeshType>> result;
+    Meshes<MeshType> result;
     for (int data = 1; data <= batch; ++data)
       if (world().size() % data == 0)
         result.push_back(hg::device_mesh<MeshType>(world(), {data, world().size() / data}));
@@ -110,6 +113,7 @@ template <class T>
 struct Result {
   std::vector<T> output, input_gradient, parameter_gradient;
   std::vector<T> parameters_after;  ///< buffers have changed
+  std::vector<hg::index_t> space;   ///< the output's extents without samples and channels; ones, if it is vectors
   double loss = 0;
   hg::CommStatistics traffic;
 };
@@ -178,21 +182,27 @@ Result<T> train_image(const hg::DeviceMesh<MeshType>& mesh, const Image& image, 
   result.parameter_gradient.resize(parameters.size());  // buffers have none: 0
   result.traffic = hg::comm_stats() - before;
   result.parameters_after = values.to_host();
-  result.output = as<T>(hg::full_tensor(network.prediction(image, evaluation)));
+  const auto prediction = network.prediction(image, evaluation);
+  for (int d = 2; d < Image::rank; ++d) result.space.push_back(d < prediction.rank ? prediction.extent(d) : 1);
+  result.output = as<T>(hg::full_tensor(prediction));
   result.input_gradient = as<T>(hg::full_tensor(network.input_gradient(image, evaluation)));
   return result;
 }
 
 /// The same of an image in an array. extents: (N, H, W), or (N, D, H, W) on a VolumeMesh. S: the value type of all
-/// fields, T where it is void.
+/// fields, T where it is void. Throws unless the output has `output_extents`.
 template <class ModelType, int In, int Out, class Loss, class S = void, class MeshType, class T>
 Result<T> train_once(const hg::DeviceMesh<MeshType>& mesh, Extents<MeshType> extents, const std::vector<T>& parameters,
                      const std::vector<T>& input, std::array<hg::index_t, MeshType::rank - 1> output_extents,
                      const std::vector<T>& label, const std::vector<T>& weight = {}) {
   using Value = std::conditional_t<std::is_void_v<S>, T, S>;
   auto image = hg::distribute_tensor<FieldOn<MeshType, Value, In>>(mesh, with_channels(extents, In), as<Value>(input));
-  static_cast<void>(output_extents);
-  return train_image<ModelType, Out, Loss>(mesh, image, parameters, label, weight);
+  Result<T> result = train_image<ModelType, Out, Loss>(mesh, image, parameters, label, weight);
+  for (std::size_t d = 0; d < output_extents.size(); ++d)
+    if (result.space[d] != output_extents[d])
+      throw std::logic_error("train_once: the output has " + std::to_string(result.space[d]) + " points in dimension " +
+                             std::to_string(d + 2) + ", but the test says " + std::to_string(output_extents[d]));
+  return result;
 }
 
 /// Forward only.

@@ -281,6 +281,39 @@ inline Field softmax_adjoint(Field gradient, const Field& y) {
   return gradient;
 }
 
+/// The channels that take part in channel c, their squares' sum, and what c is divided by.
+struct LocalResponse {
+  LocalResponse(const hg::Node& node, const Field& x, int c) : of(node.as<hg::detail::LocalResponseConstants>()) {
+    begin = std::max(0, c - of.size / 2), end = std::min(channels_of(x), c - of.size / 2 + of.size);
+    Row sum(points_of(x));
+    for (int j = begin; j < end; ++j) sum += x[j] * x[j];
+    base = of.k + of.alpha / of.size * sum;
+  }
+  const hg::detail::LocalResponseConstants& of;
+  int begin, end;
+  Row base;
+};
+inline Field local_response(const hg::Node& node, Field x) {
+  const Field given = x;
+  for (int c = 0; c < channels_of(x); ++c) {
+    const LocalResponse at(node, given, c);
+    x[c] *= std::pow(at.base, -at.of.beta);
+  }
+  return x;
+}
+/// Each output's derivatives, one after the other.
+inline Field local_response_adjoint(const hg::Node& node, const Field& gradient, const Field& x) {
+  Field of_x(channels_of(x), Row(points_of(x)));
+  for (int c = 0; c < channels_of(x); ++c) {
+    const LocalResponse at(node, x, c);
+    of_x[c] += gradient[c] * std::pow(at.base, -at.of.beta);
+    for (int j = at.begin; j < at.end; ++j)
+      of_x[j] -=
+          gradient[c] * x[c] * x[j] * std::pow(at.base, -at.of.beta - 1) * (2 * at.of.beta * at.of.alpha / at.of.size);
+  }
+  return of_x;
+}
+
 inline double mean(const Row& row) { return row.sum() / static_cast<double>(row.size()); }
 /// The same values in so many rows: one of a group of channels, or of each channel.
 inline Field in_rows(const Field& x, int rows) {
@@ -461,6 +494,7 @@ inline Field run_node(const hg::Node& node, const Parameters& parameters, const 
   if (name == "max_pool2d") return gathered(x, points, largest(node.window[2], x));
   if (name == "avg_pool2d") return gathered(x, points, average(node.window[2], points_of(x)));
   if (name == "softmax") return softmax(x);
+  if (name == "local_response_norm") return local_response(node, x);
   if (name == "upsample_nearest" || name == "upsample_bilinear")
     return gathered(x, points, resampling(points_of(x), points, name == "upsample_bilinear"));
   if (name == "pad")
@@ -724,6 +758,13 @@ class PlanRun {
         {hg::kind_of<of::SoftmaxBackward>(),
          [=](PlanRun& run) {
            return run.of_source(softmax_adjoint(same_points(run, run.operand(0)), run.operand(1)));
+         }},
+        {hg::kind_of<of::LocalResponseForward>(),
+         [](PlanRun& run) { return local_response(run.node(), run.operand(0)); }},
+        {hg::kind_of<of::LocalResponseBackward>(),
+         [=](PlanRun& run) {
+           const Field slope = same_points(run, run.operand(0));
+           return run.of_source(local_response_adjoint(run.node(), slope, run.operand(1)));
          }},
         {hg::kind_of<of::ChannelNormOf<true>::Forward>(),
          [](PlanRun& run) {

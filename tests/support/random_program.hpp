@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "halogen/halogen.hpp"
+#include "support/ran.hpp"
 
 namespace support {
 
@@ -74,8 +75,8 @@ inline hg::Cut drawn_cut(index_t extent, int parts, unsigned long long salt, int
 
 /// All meshes of this type over the ranks, made once: making one is collective and costs communicators.
 template <class MeshType>
-const std::vector<hg::DeviceMesh<MeshType>>& meshes_of(const hg::Communicator& world) {
-  static std::vector<hg::DeviceMesh<MeshType>> all[2];
+const Meshes<MeshType>& meshes_of(const hg::Communicator& world) {
+  static Meshes<MeshType> all[2];
   auto& meshes = all[world.size() > 1];
   if (!meshes.empty()) return meshes;
   typename hg::DeviceMesh<MeshType>::Coordinate extents{};

@@ -12,6 +12,7 @@
 #include "halogen/comm/comm_statistics.hpp"
 #include "halogen/comm/environment.hpp"
 #include "halogen/halo/redistribute.hpp"
+#include "support/ran.hpp"
 
 namespace support {
 

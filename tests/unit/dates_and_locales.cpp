@@ -84,6 +84,13 @@ TEST_CASE("each step is found by its date: old origins, coarse units, rounded nu
   CHECK(axis.index_of("2021-01-01T00:20:00.01") == 2);
   CHECK(axis.index_of("2021-01-01T00:19:59.99") == 1);
 
+  // a date is the nearest second, also before the origin and over the end of a day
+  const hg::TimeAxis between({-0.7, 1.4, 2.6}, "seconds since 2018-01-01");
+  CHECK(between.date(0) == "2017-12-31T23:59:59");
+  CHECK(between.date(1) == "2018-01-01T00:00:01");
+  CHECK(between.date(2) == "2018-01-01T00:00:03");
+  CHECK(hg::TimeAxis({0.999999}, "days since 2018-01-01").date(0) == "2018-01-02T00:00:00");
+
   // fractions of a second stay apart
   const hg::TimeAxis fine({0, 250, 500, 750, 1000}, "milliseconds since 2020-01-01");
   for (hg::index_t i = 0; i < 5; ++i)
@@ -98,18 +105,9 @@ TEST_CASE("each step is found by its date: old origins, coarse units, rounded nu
               "' is no date of the calendar 'proleptic_gregorian': give one as 2018-01-01T06:00:00");
 }
 
-TEST_CASE("under a locale with a decimal comma dates are read, and pictures are written, as under any other") {
-  const auto file = std::filesystem::temp_directory_path() / ("halogen_locale_" + support::run_name(1) + ".svg");
-  const auto picture = [&] {
-    hg::detail::write_loss_plot(
-        file, {{1, 10, 0.75, 1.5, 1e-3, 1}, {2, 20, 0.0625, 0.5, 1e-3, 1}, {3, 30, 0.5, {}, 1e-3, 1}});
-    std::ifstream stream(file);
-    return std::string{std::istreambuf_iterator<char>(stream), {}};
-  };
-  const std::string expected = picture();
-  CHECK(expected.find(">1.5</text>") != std::string::npos);
-  CHECK(expected.find(">0.0625</text>") != std::string::npos);
-  CHECK(expected.find("points=\"70.0,107.2 390.0,420.0 710.0,158.3 \"") != std::string::npos);
+TEST_CASE("under a locale with a decimal comma dates are read, and numbers are written, as under any other") {
+  const auto text_of = [](double number) { return hg::detail::number_text(number, std::chars_format::general, 3); };
+  CHECK(text_of(0.0625) == "0.0625");
   {
     const Comma comma;
     if (!comma.is_there()) {
@@ -118,7 +116,7 @@ TEST_CASE("under a locale with a decimal comma dates are read, and pictures are 
       char text[8];
       std::snprintf(text, sizeof text, "%.1f", 0.5);
       CHECK(text == std::string("0,5"));
-      CHECK(picture() == expected);
+      CHECK(text_of(0.0625) == "0.0625");
       const hg::TimeAxis axis({0, 500, 1000}, "milliseconds since 2020-01-01 00:00:0.5");
       CHECK(axis.index_of("2020-01-01T00:00:00.75") == 1);
       CHECK(axis.index_of("2020-01-01 00:00:1.5") == 2);
@@ -134,5 +132,4 @@ TEST_CASE("under a locale with a decimal comma dates are read, and pictures are 
       CHECK(hg::detail::mib(3 << 19) == "1.50");  // of explain
     }
   }
-  std::filesystem::remove(file);
 }

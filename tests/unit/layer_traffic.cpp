@@ -63,6 +63,7 @@ TEST_CASE("layers of points exchange nothing") {
   check<hg::InstanceNorm2d<4>>("InstanceNorm", {});
   check<hg::LayerNorm<4>>("LayerNorm", {});
   check<hg::RMSNorm<4>>("RMSNorm", {});
+  check<hg::LocalResponseNorm<3>>("LocalResponseNorm", {});
   check<hg::LayerNormOver<4, 24, 32>>("LayerNormOver", {});
   check<hg::PositionEmbedding2d<4, 24, 32>>("PositionEmbedding", {});
   check<hg::SinusoidalEmbedding2d<>>("SinusoidalEmbedding", {});

@@ -312,7 +312,8 @@ TEST_CASE("windows are named in the start-up line, or why there are none is said
   said_once(output(2, windows + "NCCL_STANDIN_NO_MEMORY=1"),
             "error: HALOGEN_NCCL_WINDOWS=1 needs 256 MiB of device memory, and NCCL says unhandled cuda error: set "
             "HALOGEN_NCCL_WINDOW_MIB to less");
-  said_once(output(2, windows, {"", "HALOGEN_NCCL_WINDOWS=yes"}), "error: HALOGEN_NCCL_WINDOWS=yes is no number from");
+  said_once(output(2, windows, {"", "HALOGEN_NCCL_WINDOWS=yes"}),
+            "error: HALOGEN_NCCL_WINDOWS=yes is none of 0, 1 and auto");
 }
 
 TEST_CASE("NVIDIA's own library, where there is one, has every function that is called") {

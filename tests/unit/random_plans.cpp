@@ -40,6 +40,7 @@
 #include "halogen/layers/interpolate.hpp"
 #include "halogen/layers/layer_norm.hpp"
 #include "halogen/layers/linear.hpp"
+#include "halogen/layers/local_response_norm.hpp"
 #include "halogen/layers/max_pool2d.hpp"
 #include "halogen/layers/pad.hpp"
 #include "halogen/layers/pixel_shuffle.hpp"
@@ -245,8 +246,14 @@ class RandomGraph {
       case 8:
         return upsample_to_skip(at);
       case 9:
-        if (draw_.below(3) == 0) keep("softmax", {at}, hg::Softmax{}(x));
-        return;
+        switch (draw_.below(3)) {
+          case 0:
+            return keep("softmax", {at}, hg::Softmax{}(x));
+          case 1:
+            return keep("local_response", {at}, hg::LocalResponseNorm<4, std::ratio<2>>{}(x));
+          default:
+            return;
+        }
       case 12:
         return map(at);
       case 13:
@@ -715,7 +722,7 @@ void print_subject(int) { std::fprintf(stderr, "%s\n", subject.c_str()); }
 int check_graph(int seed) {
   Draw draw(seed);
   const RandomGraph random(draw);
-  expect(random.graph().misfit.kind == hg::Misfit::Kind::none, "a misfit was drawn:", random.script());
+  expect(random.graph().misfit.why == nullptr, "a misfit was drawn:", random.script());
   const Sample sample(random.graph(), draw);
   constexpr std::pair<hg::PlanKind, const char*> kinds[] = {
       {hg::PlanKind::inference, "inference"},

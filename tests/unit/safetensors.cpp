@@ -256,9 +256,9 @@ TEST_CASE("what is no file is refused") {
   const Folder folder;
   const auto none = folder.path / "none.safetensors";
   check_refused(support::refusal([&] { halogen::read_safetensors(none); }),
-                {none.string(), "No such file or directory"});
+                {none.string(), "there is no such file or folder: give the path of one that is there"});
   check_refused(support::refusal([&] { halogen::read_safetensors(folder.path); }),
-                {folder.path.string(), "Is a directory"});
+                {folder.path.string(), "it is a folder: give the path of a file"});
 }
 
 TEST_CASE("a tensor gives its values only as what they are") {
@@ -306,16 +306,17 @@ TEST_CASE("what cannot be written is refused and leaves the older file as it was
   const std::string said = support::refusal([&] { halogen::write_safetensors(path, {large}); });
   ::setrlimit(RLIMIT_FSIZE, &limit);
   ::signal(SIGXFSZ, handler);
-  check_refused(said, {"cannot write '" + path.string(), "File too large"});
+  check_refused(said, {"cannot write '" + path.string(), "may not be so large", "ulimit -f, 4096 bytes"});
   CHECK(bytes_of(path) == before);
   CHECK_FALSE(fs::exists(path.string() + ".partial"));
 
   const auto nowhere = folder.path / "none" / "weights.safetensors";
   check_refused(support::refusal([&] { halogen::write_safetensors(nowhere, {good}); }),
-                {nowhere.string(), "No such file"});
+                {nowhere.string(), "there is no folder '" + nowhere.parent_path().string() + "': make it"});
   const auto taken = folder.path / "taken";
   fs::create_directories(taken / "inside");
-  check_refused(support::refusal([&] { halogen::write_safetensors(taken, {good}); }), {taken.string(), "directory"});
+  check_refused(support::refusal([&] { halogen::write_safetensors(taken, {good}); }),
+                {taken.string(), "it is a folder"});
   CHECK_FALSE(fs::exists(taken.string() + ".partial"));
 }
 

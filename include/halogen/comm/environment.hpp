@@ -39,7 +39,7 @@ inline const Communicator* outer_world = nullptr;
 /// HALOGEN_WAIT_WARNING and HALOGEN_TIMEOUT. What is no number is refused when the ranks have found each other.
 inline void begin_patience() {
   try {
-    set_patience(seconds_of("HALOGEN_WAIT_WARNING", 60, 0), seconds_of("HALOGEN_TIMEOUT", 0, 0));
+    set_patience(seconds_of(settings::wait_warning), seconds_of(settings::timeout));
   } catch (const CollectiveError&) {
     set_patience(std::chrono::seconds(60), std::chrono::seconds(0));
   }
@@ -269,8 +269,10 @@ HALOGEN_INLINE void Environment::take_ranks(MPI_Comm comm) {
 #endif
 
 HALOGEN_INLINE void Environment::check_variables() const {
-  detail::seconds_of("HALOGEN_WAIT_WARNING", 60, 0), detail::seconds_of("HALOGEN_TIMEOUT", 0, 0);
-  const std::string wanted = detail::wanted_transport();
+  using namespace detail::settings;
+  for (const detail::Setting* time : {&wait_warning, &timeout}) detail::number_of(*time);
+  for (const detail::Setting* word : {&mpi_gpu_aware, &try_files, &as_on_device}) detail::text_of(*word);
+  const std::string wanted = detail::text_of(transport);
   if (wanted == "nccl" && !with_nccl)
     throw CollectiveError(
         "HALOGEN_TRANSPORT=nccl, but this program was built without NCCL: configure Halogen with a "
@@ -283,7 +285,7 @@ HALOGEN_INLINE void Environment::check_variables() const {
 
 HALOGEN_INLINE void Environment::choose_nccl() {
 #ifdef HALOGEN_WITH_NCCL
-  const std::string wanted = detail::wanted_transport();
+  const std::string wanted = detail::text_of(detail::settings::transport);
   if (wanted == "self" || wanted == "mpi" || (wanted.empty() && !detail::has_stream)) return;
   if (world_.transport_name() == "nccl") return;  // the outer Environment's
   all_gather([&](int rank, int size, auto&& gather) {

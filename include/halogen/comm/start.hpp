@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,47 +14,36 @@
 #include "halogen/comm/node.hpp"
 #include "halogen/core/config.hpp"
 #include "halogen/core/number_text.hpp"
+#include "halogen/core/settings.hpp"
 
 namespace halogen::detail {
 
-inline bool is_set(const char* variable) { return std::getenv(variable) != nullptr; }
-
 /// The number in an environment variable, or `otherwise` where it is not set; throws CollectiveError for what is none.
 /// Its decimal sign is a point, whatever the locale is.
-double number_of(const char* variable, double otherwise, double least, double most);
-#if HALOGEN_BODIES
-HALOGEN_INLINE double number_of(const char* variable, double otherwise, double least, double most) {
-  const char* text = std::getenv(variable);
-  if (text == nullptr) return otherwise;
-  const std::optional<double> number = number_in(text);
-  if (!number || !(*number >= least && *number <= most))
-    throw CollectiveError(std::string(variable) + "=" + text + " is no number from " + number_text(least) + " to " +
-                          number_text(most));
-  return *number;
+inline double number_of(const char* variable, double otherwise, double least, double most) {
+  if (!is_set(variable)) return otherwise;
+  const std::string text = variable_text(variable), fault = number_fault(variable, text, least, most);
+  if (!fault.empty()) throw CollectiveError(fault);
+  return *number_in(text);
 }
-#endif
-
-/// A time in an environment variable, which counts seconds.
-inline std::chrono::milliseconds seconds_of(const char* variable, double otherwise, double least) {
-  return std::chrono::milliseconds(std::llround(1000 * number_of(variable, otherwise, least, 1e9)));
+/// The number of a setting, as set or as it holds where it is not set; throws CollectiveError for what is none.
+inline double number_of(const Setting& setting) {
+  const SettingValues& values = setting.values;
+  return number_of(setting.name, values.otherwise, values.least, values.most);
 }
-
-/// HALOGEN_TRANSPORT as it stands there.
-inline std::string asked_transport() {
-  const char* text = std::getenv("HALOGEN_TRANSPORT");
-  return text == nullptr ? "" : text;
+inline std::chrono::milliseconds seconds_of(const Setting& setting) {
+  return std::chrono::milliseconds(std::llround(1000 * number_of(setting)));
+}
+/// The text of a setting, empty where it is not set; throws CollectiveError for what it may not be.
+inline std::string text_of(const Setting& setting) {
+  std::string text = variable_text(setting.name);
+  if (!is_set(setting.name)) return text;
+  if (const std::string fault = fault_of(setting, text); !fault.empty()) throw CollectiveError(fault);
+  return text;
 }
 
-/// HALOGEN_TRANSPORT: self, mpi, nccl, or empty where the program decides. Throws CollectiveError for anything else.
-std::string wanted_transport();
-#if HALOGEN_BODIES
-HALOGEN_INLINE std::string wanted_transport() {
-  std::string wanted = asked_transport();
-  if (!wanted.empty() && wanted != "self" && wanted != "mpi" && wanted != "nccl")
-    throw CollectiveError("HALOGEN_TRANSPORT=" + wanted + " is none of self, mpi and nccl");
-  return wanted;
-}
-#endif
+/// HALOGEN_TRANSPORT as it stands there, also if it is refused later.
+inline std::string asked_transport() { return variable_text(settings::transport.name); }
 
 /// Whether a launcher of MPI programs started this process. Without one MPI stays away, since a program that runs alone
 /// should neither need nor pay for it. HALOGEN_TRANSPORT=mpi or self decides for launchers not known here. What srun
@@ -65,7 +53,7 @@ bool launched_by_mpi(bool can_meet_otherwise);
 HALOGEN_INLINE bool launched_by_mpi(bool can_meet_otherwise) {
   const std::string wanted = asked_transport();
   if (wanted == "self" || wanted == "mpi") return wanted == "mpi";
-  if (is_set("HALOGEN_RENDEZVOUS")) return false;
+  if (is_set(settings::rendezvous.name)) return false;
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "PALS_RANKID",
                                "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE"})
     if (is_set(variable)) return true;
@@ -108,21 +96,16 @@ inline std::string first_host(const std::string& list) {
 std::string rendezvous_address(const Launched& launched);
 #if HALOGEN_BODIES
 HALOGEN_INLINE std::string rendezvous_address(const Launched& launched) {
-  const auto variable = [](const char* name) { return std::string(is_set(name) ? std::getenv(name) : ""); };
-  const std::string chosen = variable("HALOGEN_RENDEZVOUS");
-  if (chosen.starts_with("file:") && chosen.size() > 5) return chosen;
-  if (chosen.starts_with("tcp://") && chosen.rfind(':') > 6 && chosen.rfind(':') + 1 < chosen.size()) return chosen;
-  if (!chosen.empty())
-    throw CollectiveError("HALOGEN_RENDEZVOUS=" + chosen + " is neither file:/path nor tcp://host:port");
+  if (std::string chosen = text_of(settings::rendezvous); !chosen.empty()) return chosen;
   if (is_set("MASTER_ADDR") && is_set("MASTER_PORT")) {
-    const bool taken = variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
+    const bool taken = variable_text("TORCHELASTIC_USE_AGENT_STORE") == "True";
     const int port = static_cast<int>(number_of("MASTER_PORT", 0, 1, 65534)) + (taken ? 1 : 0);
-    return "tcp://" + variable("MASTER_ADDR") + ":" + std::to_string(port);
+    return "tcp://" + variable_text("MASTER_ADDR") + ":" + std::to_string(port);
   }
   if (is_set("SLURM_STEP_NODELIST") && is_set("SLURM_JOB_ID")) {
     const auto job = static_cast<long long>(number_of("SLURM_JOB_ID", 0, 0, 1e15));
     const auto step = static_cast<long long>(number_of("SLURM_STEP_ID", 0, 0, 1e15));
-    return "tcp://" + first_host(variable("SLURM_STEP_NODELIST")) + ":" +
+    return "tcp://" + first_host(variable_text("SLURM_STEP_NODELIST")) + ":" +
            std::to_string(20000 + (job * 31 + step) % 12000);  // below those that systems give out
   }
   throw CollectiveError(std::to_string(launched.size) + " processes were started, but nothing says where they meet: " +
@@ -163,8 +146,7 @@ void hold_threads(std::vector<char*>& kokkos_arguments);
 HALOGEN_INLINE void hold_threads(std::vector<char*>& kokkos_arguments) {
   static char most[] = "--kokkos-num-threads=512";
   static_assert(most_threads == 512);
-  const char* variable = std::getenv("KOKKOS_NUM_THREADS");
-  std::string asked = variable == nullptr ? "" : variable;
+  std::string asked = variable_text("KOKKOS_NUM_THREADS");
   const auto asks = [&asked](const char* argument) {
     if (argument == nullptr) return false;
     const std::string_view text(argument);

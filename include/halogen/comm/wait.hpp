@@ -12,6 +12,7 @@
 #include "halogen/comm/error.hpp"
 #include "halogen/core/config.hpp"
 #include "halogen/core/number_text.hpp"
+#include "halogen/core/settings.hpp"
 
 namespace halogen::detail {
 
@@ -94,7 +95,8 @@ HALOGEN_INLINE LongWait::Clock::duration LongWait::next_after(Clock::duration wa
 HALOGEN_INLINE void LongWait::speak(const std::string& what) {
   next_ = next_after(waited_);
   if (what.empty()) return;
-  if (timeout_.count() > 0 && waited_ >= timeout_) return patience.end(no_answer(what, timeout_, "HALOGEN_TIMEOUT"));
+  if (timeout_.count() > 0 && waited_ >= timeout_)
+    return patience.end(no_answer(what, timeout_, settings::timeout.name));
   const auto intervals = waited_ / Clock::duration(patience.warning);
   patience.say("has waited " + seconds_text(intervals * patience.warning) + " for " + what +
                ": a peer computes long, has left, is stopped, cannot be reached, or runs another operation "

@@ -1,53 +1,16 @@
-// Every "you can't" that a type decides, by name and with its numbers. The tags are spoken by deleted overload twins:
-//   template <class X, class Why = why::channels_differ<3, 16, 32>> requires (!Fits) void step(X) = delete;
-// so that name and numbers reach the reader in g++, clang and nvcc alike. Number parameters are int.
+// Refusals of fields, expressions and their arguments: types that say in their names and numbers why something does not
+// compile. A deleted overload has the refusal as a template argument,
+//   template <class X, class Why = why::rank_differs<4, 5>> requires (!Fits) void step(X) = delete;
+// so that g++, clang and nvcc all print its name and numbers. Number parameters are int. The refusals of layers are in
+// graph/misfit.hpp and in the layers' own files.
 #pragma once
 
 namespace halogen::why {
-
-/// Where a layer stands in its model: its position in the outermost container, in the one within, and so on, as
-/// PyTorch's names of parameters count.
-template <int... Positions>
-struct path {};
-
-// Of a layer Written is the type as the model's author wrote it, or the container's that joins two values, and Path
-// where it stands.
-
-/// Layer (position in forward order, from 0) takes Needed channels, but its input has Have.
-template <int Layer, int Needed, int Have, class Written, class Path>
-struct channels_differ {};
-
-/// Layer normalises, or convolves from or to, Channels channels in Groups groups, which does not divide them.
-template <int Layer, int Groups, int Channels, class Written, class Path>
-struct groups_do_not_divide {};
-
-/// Layer upsamples to a skip's extent, but stands in no SkipConcat.
-template <int Layer, class Written, class Path>
-struct upsample_without_skip {};
-
-/// Layer slides windows, resamples or normalises over points, but its input is a vector for each sample: it stands
-/// after a global pool. Fix: Linear, activations and maps compute vectors.
-template <int Layer, class Written, class Path>
-struct vector_has_no_points {};
-
-/// Layer has the name of an earlier one, whose parameters it would take, but not as many or not of the same shapes, or
-/// one of the two is Frozen. Fix: another name.
-template <int Layer, class Written, class Path>
-struct weights_differ {};
-
-/// Frozen<Layer, Chosen>, whose last layer is Layer, holds no parameter with a name that Chosen takes. Fix: the names
-/// are those of hg::parameter_names<Layer>().
-template <int Layer, class Written, class Path>
-struct nothing_is_frozen {};
 
 /// The function given to parameters_named takes the name of none of the model's parameters, which are Tensors. Fix: the
 /// names are those of hg::parameter_names<Model>().
 template <int Tensors>
 struct no_parameter_is_chosen {};
-
-/// Layer joins tensors of different resolution: one of level First, one of level Second.
-template <int Layer, int First, int Second, class Written, class Path>
-struct levels_differ {};
 
 /// The model takes Needed inputs, and was given Have. Fix: hg::Inputs{x, y, ...} in the order of the model's `inputs`.
 template <int Needed, int Have>
@@ -84,11 +47,6 @@ struct channels_are_cut {};
 /// Replicate or Shard.
 template <int MeshDimension>
 struct input_is_partial {};
-
-/// Layer has windows of Needed dimensions, layers before it of Have: a model is of signals (1), planes (2) or volumes
-/// (3).
-template <int Layer, int Needed, int Have, class Written, class Path>
-struct windows_differ {};
 
 /// Images, labels and weights have dimensions (N, C, H, W), Needed = 4, or, where a model's windows have depth,
 /// (N, C, D, H, W), Needed = 5, and of signals (N, C, W), Needed = 3; vectors (N, C), Needed = 2. Query, key and value

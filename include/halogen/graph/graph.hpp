@@ -8,6 +8,7 @@
 
 #include "halogen/core/static_vector.hpp"
 #include "halogen/core/tensor_view.hpp"
+#include "halogen/graph/misfit.hpp"
 #include "halogen/graph/point_numbers.hpp"
 #include "halogen/stencil/window.hpp"
 
@@ -100,24 +101,6 @@ struct ChannelParameter {
   double value = 0;                                           ///< for Start::constant
   int trailing = 0;     ///< extents of 1 after the channels in its shape, as files of other libraries have them
   bool shared = false;  ///< one number for all channels
-};
-
-/// The first mistake that was found in a model, as a value. The place that uses the model turns it into a why:: tag.
-struct Misfit {
-  enum class Kind {
-    none,
-    channels_differ,
-    groups_do_not_divide,
-    upsample_without_skip,
-    levels_differ,
-    windows_differ,
-    vector_has_no_points,
-    weights_differ,
-    nothing_is_frozen
-  } kind{};
-  int layer = 0, first = 0, second = 0;
-  const char* written = nullptr;  ///< identifies the layer's type (core/type_of.hpp)
-  int depth = 0, path[16]{};      ///< positions in the containers around the layer, the outermost first
 };
 
 /// One step of the path that names a parameter: a name, or an index if the step has no name.
@@ -229,16 +212,25 @@ struct GraphDraft : BasicGraph<GrowingTable> {
     return nodes.push(node);
   }
 
-  constexpr void refuse(Misfit::Kind kind, int layer, int first = 0, int second = 0) {
-    if (misfit.kind != Misfit::Kind::none) return;
-    misfit = {kind, layer, first, second, path.back().written};
-    for (int i = 1; i < path.size() && misfit.depth < 16; ++i) misfit.path[misfit.depth++] = path[i].index;
+  /// Refuses the model: the layer that is called now makes a mistake, which the type Why names (graph/misfit.hpp). Why
+  /// has the layer's number and as many more numbers as are given. Only the first mistake of a model is kept.
+  template <template <int, class, class> class Why>
+  constexpr void refuse(int layer) {
+    note(refusal<Why>(), layer, 0, 0);
+  }
+  template <template <int, int, class, class> class Why>
+  constexpr void refuse(int layer, int first) {
+    note(refusal<Why>(), layer, first, 0);
+  }
+  template <template <int, int, int, class, class> class Why>
+  constexpr void refuse(int layer, int first, int second) {
+    note(refusal<Why>(), layer, first, second);
   }
 
   /// Notes that `layer` has windows of so many dimensions. All windows of a model must have equally many.
   constexpr void slide(int dimensions, int layer) {
     if (windows == 0) windows = dimensions;
-    if (windows != dimensions) refuse(Misfit::Kind::windows_differ, layer, dimensions, windows);
+    if (windows != dimensions) refuse<why::windows_differ>(layer, dimensions, windows);
   }
 
   /// The level that `parent` becomes through these windows. It is the parent itself if no extent can change. Windows
@@ -260,7 +252,7 @@ struct GraphDraft : BasicGraph<GrowingTable> {
       wider[d].more_padding += levels[parent].window[d].more_padding;
     }
     if (levels[parent].whole && (!keeps || std::ranges::any_of(windows, [](const Window& w) { return w.kernel > 1; })))
-      refuse(Misfit::Kind::vector_has_no_points, layers - 1);
+      refuse<why::vector_has_no_points>(layers - 1);
     if (keeps) return parent;
     if (plain && is_pad(parent)) return level_through(levels[parent].parent, wider);
     const auto is_same = [&](const Level& other) {
@@ -300,7 +292,7 @@ struct GraphDraft : BasicGraph<GrowingTable> {
     PathStep& step = path.back();
     const bool takes = same < hashes.size();
     if ((step.layer == layers && takes != step.takes) || (takes && !parameters[same].is_like(parameter)))
-      refuse(Misfit::Kind::weights_differ, layers - 1);
+      refuse<why::weights_differ>(layers - 1);
     step.layer = layers, step.takes = takes;
     if (takes && parameter.points.stand()) parameters[same].points = parameter.points;  // a token may have come first
     if (takes) return same;
@@ -319,6 +311,12 @@ struct GraphDraft : BasicGraph<GrowingTable> {
   }
 
  private:
+  constexpr void note(const char* why, int layer, int first, int second) {
+    if (misfit.why != nullptr) return;
+    misfit = {why, layer, first, second, path.back().written};
+    for (int i = 1; i < path.size() && misfit.depth < 16; ++i) misfit.path[misfit.depth++] = path[i].index;
+  }
+
   /// Whether the level belongs to a padded field.
   constexpr bool is_pad(int level) const { return std::ranges::any_of(levels[level].window, &Window::is_pad); }
 
@@ -372,7 +370,7 @@ struct TracedIndices {
 };
 
 constexpr void GraphDraft::need_points(Traced x, int layer) {
-  if (levels[(*x).level].whole) refuse(Misfit::Kind::vector_has_no_points, layer);
+  if (levels[(*x).level].whole) refuse<why::vector_has_no_points>(layer);
 }
 
 }  // namespace halogen

@@ -14,90 +14,13 @@ namespace halogen {
 
 namespace detail {
 
-/// What of a model's parameters a file holds: all, or as an optimiser's moments those without buffers.
-enum class InFile { all, trained };
-
-/// Adds the parameters of a model by name and shape, from their flat array.
+/// Adds the tensors of one of a training's arrays, by their names in a file, from the flat array.
 template <class ModelType, class T>
-void add_parameters(std::vector<NamedTensor>& tensors, const std::string& prefix, const std::vector<T>& all,
-                    InFile what = InFile::all) {
-  const Graph& graph = Parameters<ModelType, T>::graph();
-  const std::vector<std::string> names = parameter_names<ModelType>();
-  for (int i = 0; i < graph.parameters.size(); ++i) {
-    const ParameterShape& shape = graph.parameters[i];
-    if (what == InFile::trained && shape.buffer) continue;
-    const auto first = all.begin() + shape.offset;
-    tensors.push_back(named_tensor<T>(prefix + names[static_cast<std::size_t>(i)],
-                                      std::vector<std::int64_t>(shape.shape, shape.shape + shape.rank),
-                                      std::vector<T>(first, first + shape.count)));
+void add_tensors(std::vector<NamedTensor>& tensors, const std::string& array, const std::vector<T>& all) {
+  for (const CheckpointTensor& tensor : checkpoint_tensors<ModelType, T>(array)) {
+    const auto first = all.begin() + tensor.offset;
+    tensors.push_back(named_tensor<T>(tensor.name, tensor.shape, std::vector<T>(first, first + tensor.count)));
   }
-}
-
-/// A tensor's values in T, where that holds them exactly; nothing where it does not.
-template <class T>
-std::optional<std::vector<T>> widened(const NamedTensor& tensor) {
-  const auto from = [&]<class S>(S) {
-    const std::vector<S> values = tensor.template as<S>();
-    return std::vector<T>(values.begin(), values.end());
-  };
-  if (tensor.dtype == dtype_name<T>()) return tensor.template as<T>();
-  if (tensor.dtype == "BF16") return from(bfloat16());
-  if (tensor.dtype == "F16") return from(float16());
-  if (tensor.dtype == "F32" && std::is_same_v<T, double>) return from(float());
-  return std::nullopt;
-}
-
-/// Names in the file that are none of these, but for an optimiser's and the batches that PyTorch's norms count.
-inline std::vector<std::string> unexpected_in(const std::vector<NamedTensor>& tensors,
-                                              const std::vector<std::string>& names) {
-  std::vector<std::string> unexpected;
-  for (const NamedTensor& tensor : tensors)
-    if (std::ranges::find(names, tensor.name) == names.end() && !tensor.name.starts_with("optimizer.") &&
-        !tensor.name.ends_with("num_batches_tracked"))
-      unexpected.push_back(tensor.name);
-  return unexpected;
-}
-
-/// The flat array from a file's tensors, which have these names, after the prefix, and the model's shapes. One Error
-/// names all that are missing or do not fit, and where some are missing what else the file has.
-template <class ModelType, class T>
-std::vector<T> parameters_in(const std::vector<NamedTensor>& tensors, const std::string& prefix,
-                             const std::filesystem::path& file, InFile what = InFile::all,
-                             const std::vector<std::string>& names = parameter_names<ModelType>()) {
-  const Graph& graph = Parameters<ModelType, T>::graph();
-  std::vector<T> all(static_cast<std::size_t>(graph.parameter_count + graph.buffer_count));
-  std::vector<std::string> missing;
-  std::string wrong;
-  for (int i = 0; i < graph.parameters.size(); ++i) {
-    const ParameterShape& shape = graph.parameters[i];
-    if (what == InFile::trained && shape.buffer) continue;
-    const std::string name = prefix + names[static_cast<std::size_t>(i)];
-    const auto tensor = std::ranges::find(tensors, name, &NamedTensor::name);
-    if (tensor == tensors.end()) {
-      missing.push_back(name);
-      continue;
-    }
-    const std::vector<std::int64_t> needed(shape.shape, shape.shape + shape.rank);
-    const auto values = same_but_for_ones(tensor->shape, needed) ? widened<T>(*tensor) : std::nullopt;
-    if (values)
-      std::copy(values->begin(), values->end(), all.begin() + shape.offset);
-    else
-      wrong += (wrong.empty() ? "tensor '" : "; tensor '") + name + "' is " + tensor->dtype + " " +
-               text_of(tensor->shape) + ", but the model's is " + dtype_name<T>() + " " + text_of(needed);
-  }
-  if (missing.empty() && wrong.empty()) return all;
-  std::vector<std::string> faults;
-  if (!missing.empty()) faults.push_back("there is no tensor " + listed(missing));
-  if (!wrong.empty()) faults.push_back(wrong);
-  if (!missing.empty() && prefix.empty())
-    if (const auto unexpected = unexpected_in(tensors, names); !unexpected.empty())
-      faults.push_back("the model has no tensor " + listed(unexpected));
-  const bool of_optimizer =
-      std::ranges::any_of(missing, [](const auto& name) { return name.starts_with("optimizer."); });
-  throw Error("'" + file.string() + "': " + in_one_line(faults, "; ") + ": give a file of this model and value type" +
-              (of_optimizer ? ", written by a trainer with this optimiser, or take its parameters alone by "
-                              "load_parameters"
-                            : ""));
 }
 
 /// Collective: the whole flat array on rank 0, on the host, nothing elsewhere; bucket by bucket where they are sharded.
@@ -122,28 +45,6 @@ std::vector<T> whole_on_root(const Parameters<ModelType, T, Shard<0>>& parameter
   return all;
 }
 
-/// Collective: sets them from rank 0's flat array, which it sends bucket by bucket where they are sharded.
-template <class ModelType, class T>
-void set_from_root(Parameters<ModelType, T> parameters, std::vector<T> all, const Communicator& world) {
-  all.resize(static_cast<std::size_t>(parameters.size()));
-  world.broadcast(all.data(), all.size() * sizeof(T), 0);
-  parameters.copy_from_host(all);
-}
-template <class ModelType, class T>
-void set_from_root(Parameters<ModelType, T, Shard<0>> parameters, const std::vector<T>& all,
-                   const Communicator& world) {
-  std::vector<T> whole;
-  parameters.fill([&](const ParameterBuckets::Bucket& bucket) {
-    const auto count = static_cast<std::size_t>(bucket.end - bucket.begin);
-    if (world.rank() == 0)
-      whole.assign(all.begin() + bucket.begin, all.begin() + bucket.end);
-    else
-      whole.resize(count);
-    world.broadcast(whole.data(), count * sizeof(T), 0);
-    return [&](index_t i) { return whole[static_cast<std::size_t>(i - bucket.begin)]; };
-  });
-}
-
 inline constexpr const char* steps_name = "optimizer.step";
 
 }  // namespace detail
@@ -156,7 +57,7 @@ void save_parameters(const std::filesystem::path& file, const Parameters<ModelTy
   agree(world, [&] {
     if (world.rank() != 0) return;
     std::vector<NamedTensor> tensors;
-    detail::add_parameters<ModelType>(tensors, "", all);
+    detail::add_tensors<ModelType>(tensors, "parameters", all);
     write_safetensors(file, tensors);
   });
 }
@@ -173,47 +74,22 @@ std::vector<std::string> load_parameters(const std::filesystem::path& file, Para
   std::vector<std::string> unexpected;
   agree(world, [&] {
     if (world.rank() != 0) return;
-    const std::vector<NamedTensor> tensors = read_safetensors(file);
-    std::vector<std::string> names = parameter_names<ModelType>();
-    if (name_in_file) std::ranges::transform(names, names.begin(), name_in_file);
-    all = detail::parameters_in<ModelType, T>(tensors, "", file, detail::InFile::all, names);
-    unexpected = detail::unexpected_in(tensors, names);
+    const detail::CheckpointContents contents = detail::contents_of_file(file);
+    std::vector<detail::CheckpointTensor> tensors = detail::checkpoint_tensors<ModelType, T>();
+    std::vector<std::string> names;
+    for (detail::CheckpointTensor& tensor : tensors) {
+      if (name_in_file) tensor.name = name_in_file(tensor.name);
+      names.push_back(tensor.name);
+    }
+    unexpected = detail::unexpected_in(contents, names);
+    const auto runs = detail::runs_in<T>(contents, tensors, unexpected);
+    detail::CheckpointReader reader(contents);
+    const Graph& graph = Parameters<ModelType, T>::graph();
+    all = detail::numbers_of<T>(reader, runs, 0, graph.parameter_count + graph.buffer_count);
   });
   detail::set_from_root(parameters, all, world);
   return unexpected;
 }
-
-namespace detail {
-/// The tensors that make all parameters, and the names by which parameters_in finds them: of those that are chosen the
-/// file's, of the others their present values. With `fitting` the others are also those that the file does not have or
-/// has in another shape or type.
-struct ChosenTensors {
-  std::vector<NamedTensor> tensors;
-  std::vector<std::string> names, taken;
-};
-template <class ModelType, class T>
-ChosenTensors chosen_tensors(const std::vector<NamedTensor>& in_file, const std::vector<T>& present,
-                             const ChosenParameters& choice) {
-  const std::vector<std::string> names = parameter_names<ModelType>();
-  const std::vector<char> chosen = chosen_of(names, choice);
-  std::vector<NamedTensor> now;
-  add_parameters<ModelType>(now, "present values of ", present);
-  ChosenTensors all;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const std::string name = choice.name_in_source ? choice.name_in_source(names[i]) : names[i];
-    const auto found = std::ranges::find(in_file, name, &NamedTensor::name);
-    const bool fits = found != in_file.end() && same_but_for_ones(found->shape, now[i].shape) && widened<T>(*found);
-    const bool is_taken = chosen[i] != 0 && (fits || !choice.fitting);
-    all.names.push_back(is_taken ? name : now[i].name);
-    if (is_taken) all.taken.push_back(names[i]);
-    if (!is_taken)
-      all.tensors.push_back(std::move(now[i]));
-    else if (found != in_file.end())
-      all.tensors.push_back(*found);
-  }
-  return all;
-}
-}  // namespace detail
 
 /// The same of parameters that are chosen by name (train/parameters/chosen_parameters.hpp): what others had stays.
 /// Fails as above where a chosen one is missing or does not fit, unless {.fitting = true}. Returns which were taken, on
@@ -227,9 +103,20 @@ TakenParameters load_parameters(const std::filesystem::path& file, const Paramet
   const std::string taken = agree(world, [&] {
     std::string text;
     if (world.rank() != 0) return text;
-    const auto chosen = detail::chosen_tensors<ModelType>(read_safetensors(file), all, choice);
-    all = detail::parameters_in<ModelType, T>(chosen.tensors, "", file, detail::InFile::all, chosen.names);
-    for (const std::string& name : chosen.taken) text += name + "\n";
+    const detail::CheckpointContents contents = detail::contents_of_file(file);
+    const std::vector<char> chosen = detail::chosen_of(parameter_names<ModelType>(), choice);
+    std::vector<detail::CheckpointTensor> tensors = detail::checkpoint_tensors<ModelType, T>();
+    std::vector<detail::CheckpointTensor> wanted;
+    for (std::size_t i = 0; detail::CheckpointTensor & tensor : tensors) {
+      const std::string name =
+          std::exchange(tensor.name, choice.name_in_source ? choice.name_in_source(tensor.name) : tensor.name);
+      if (chosen[i++] == 0 || (choice.fitting && !detail::fits<T>(contents.find(tensor.name), tensor))) continue;
+      wanted.push_back(tensor);
+      text += name + "\n";
+    }
+    const auto runs = detail::runs_in<T>(contents, wanted, {});
+    detail::CheckpointReader reader(contents);
+    detail::read_numbers(reader, runs, 0, static_cast<index_t>(all.size()), all.data());
     return text;
   });
   detail::set_from_root(parameters, all, world);
@@ -250,25 +137,41 @@ template <class AnyTrainer>
 void save_checkpoint(const std::filesystem::path& file, const AnyTrainer& trainer, const Communicator& world) {
   using ModelType = typename std::remove_cvref_t<decltype(trainer.parameters())>::model_type;
   const auto& state = trainer.optimizer_state();
-  const auto parameters = detail::whole_on_root(trainer.parameters(), world);
-  std::vector<NamedTensor> moments;
-  detail::for_each_moment(state, [&](const std::string& prefix, const auto& moment) {
-    const auto all = detail::whole_on_root(moment, world);
-    if (world.rank() == 0) detail::add_parameters<ModelType>(moments, prefix, all, detail::InFile::trained);
+  std::vector<NamedTensor> tensors;
+  detail::for_each_array(trainer, [&](const std::string& array, const auto& values) {
+    const auto all = detail::whole_on_root(values, world);
+    if (world.rank() == 0) detail::add_tensors<ModelType>(tensors, array, all);
   });
-  const std::int64_t steps = state.steps();
   agree(world, [&] {
     if (world.rank() != 0) return;
-    std::vector<NamedTensor> tensors;
-    detail::add_parameters<ModelType>(tensors, "", parameters);
-    std::move(moments.begin(), moments.end(), std::back_inserter(tensors));
-    tensors.push_back(named_tensor<std::int64_t>(detail::steps_name, {}, {steps}));
+    tensors.push_back(named_tensor<std::int64_t>(detail::steps_name, {}, {state.steps()}));
     const std::vector<double> schedule = detail::schedule_numbers(RateSchedule(state.settings().schedule));
     tensors.push_back(
         named_tensor<double>(detail::schedule_name, {static_cast<std::int64_t>(schedule.size())}, schedule));
     write_safetensors(file, tensors);
   });
 }
+
+namespace detail {
+/// A file that save_checkpoint wrote. Error: another one.
+inline CheckpointContents contents_of_training(const fs::path& file) {
+  CheckpointContents contents = contents_of_file(file);
+  CheckpointReader reader(contents);
+  const auto steps = tensor_of<std::int64_t>(contents, reader, steps_name);
+  if (!steps)
+    contents.refuse(std::string(" is no checkpoint, it has no tensor '") + steps_name +
+                    "': load_parameters reads parameters alone");
+  if (steps->size() != 1 || steps->front() < 0)
+    contents.refuse(std::string(": tensor '") + steps_name + "' is no number of steps");
+  contents.manifest.step = steps->front();
+  if (const auto numbers = tensor_of<double>(contents, reader, schedule_name)) {
+    const auto schedule = schedule_of(*numbers);
+    if (!schedule) contents.refuse(std::string(": tensor '") + schedule_name + "' is no schedule");
+    contents.manifest.schedule = json_of(*schedule);
+  }
+  return contents;
+}
+}  // namespace detail
 
 /// Collective: sets parameters, moments, average and number of steps from such a file, or from a folder that
 /// hg::Checkpoints wrote, of the same model and value type. Any mesh may have written it, sharded or not. Fails on all
@@ -277,46 +180,14 @@ void save_checkpoint(const std::filesystem::path& file, const AnyTrainer& traine
 template <class AnyTrainer>
 void load_checkpoint(const std::filesystem::path& file, AnyTrainer& trainer, const Communicator& world,
                      const LoadOptions& options = {}) {
-  int is_folder = world.rank() == 0 && std::filesystem::is_directory(file) ? 1 : 0;
+  std::error_code none;
+  int is_folder = world.rank() == 0 && std::filesystem::is_directory(file, none) ? 1 : 0;
   world.broadcast(&is_folder, sizeof is_folder, 0);
-  if (is_folder != 0)
-    return detail::set_from_checkpoint(trainer, file, detail::whole_manifest(file, world), world, options);
-  using Held = std::remove_cvref_t<decltype(trainer.parameters())>;
-  using ModelType = typename Held::model_type;
-  using T = typename Held::value_type;
-  std::vector<T> parameters;
-  std::vector<std::vector<T>> moments;
-  std::int64_t steps = 0;
-  auto& state = trainer.optimizer_state();
-  agree(world, [&] {
-    if (world.rank() != 0) return;
-    const std::vector<NamedTensor> tensors = read_safetensors(file);
-    const auto counted = std::ranges::find(tensors, detail::steps_name, &NamedTensor::name);
-    if (counted == tensors.end())
-      throw Error("'" + file.string() + "' is no checkpoint, it has no tensor '" + detail::steps_name +
-                  "': load_parameters reads parameters alone");
-    parameters = detail::parameters_in<ModelType, T>(tensors, "", file);
-    detail::for_each_moment(state, [&](const std::string& prefix, const auto&) {
-      moments.push_back(detail::parameters_in<ModelType, T>(tensors, prefix, file, detail::InFile::trained));
-    });
-    const std::vector<std::int64_t> read = counted->as<std::int64_t>();
-    if (read.size() != 1 || read[0] < 0)
-      throw Error("'" + file.string() + "': tensor '" + detail::steps_name + "' is no number of steps");
-    steps = read[0];
-    if (const auto found = std::ranges::find(tensors, detail::schedule_name, &NamedTensor::name);
-        found != tensors.end()) {
-      const auto schedule = detail::schedule_of(found->as<double>());
-      if (!schedule) throw Error("'" + file.string() + "': tensor '" + detail::schedule_name + "' is no schedule");
-      detail::refuse_other_schedule(file.string(), detail::json_of(*schedule), state.settings().schedule, options);
-    }
-  });
-  detail::set_from_root(trainer.parameters(), parameters, world);
-  std::size_t next = 0;
-  detail::for_each_moment(state, [&](const std::string&, const auto& moment) {
-    detail::set_from_root(moment, world.rank() == 0 ? moments[next++] : std::vector<T>(), world);
-  });
-  world.broadcast(&steps, sizeof steps, 0);
-  state.set_steps(steps);
+  const detail::CheckpointContents contents =
+      is_folder != 0 ? detail::contents_of_folder(file, detail::whole_manifest(file, world)) : agree(world, [&] {
+        return world.rank() == 0 ? detail::contents_of_training(file) : detail::CheckpointContents{file, true};
+      });
+  detail::set_from_checkpoint(trainer, contents, world, options);
 }
 
 }  // namespace halogen

@@ -104,7 +104,7 @@ class Checkpoints {
     std::filesystem::path path;
     const auto manifest = newest_whole(world, path);
     if (!manifest) return std::nullopt;
-    detail::set_from_checkpoint(trainer, path, *manifest, world, options);
+    detail::set_from_checkpoint(trainer, detail::contents_of_folder(path, *manifest), world, options);
     newest_ = path;
     return LoadedCheckpoint{path, manifest->step, manifest->more};
   }
@@ -125,7 +125,7 @@ class Checkpoints {
   Communicator world_;
   std::optional<detail::PlacedFile> lock_;  ///< rank 0's
   std::optional<detail::CheckpointManifest> pending_;
-  detail::CheckpointJson share_;  ///< of this rank, once it is written
+  detail::Json share_;  ///< of this rank, once it is written
   std::exception_ptr fault_;
   std::atomic<bool> written_ = false;
   std::thread writer_;
@@ -153,7 +153,7 @@ inline void Checkpoints::begin(detail::CheckpointManifest manifest, std::vector<
       std::filesystem::remove_all(partial);
       std::filesystem::create_directory(partial);
     } catch (const std::exception& error) {
-      throw Error("cannot write checkpoints to '" + folder_.string() + "': " + error.what());
+      throw Error("cannot write checkpoints to '" + folder_.string() + "': " + detail::words_of_fault(error, folder_));
     }
   });
   share_ = detail::no_share();
@@ -180,9 +180,9 @@ inline void Checkpoints::wait() {
   const detail::CheckpointManifest manifest = *std::exchange(pending_, std::nullopt);
   const std::filesystem::path partial = partial_of(manifest.step);
   const auto shares = [&] {
-    std::vector<detail::CheckpointJson> all;
+    std::vector<detail::Json> all;
     for (const std::string& text : detail::texts_of_all(share_.dump(), world_))
-      all.push_back(detail::CheckpointJson::parse(text));
+      all.push_back(detail::Json::parse(text));
     return all;
   }();
   try {
@@ -191,7 +191,8 @@ inline void Checkpoints::wait() {
     });
     agree(world_, [&] {
       if (world_.rank() != 0) return;
-      newest_ = detail::publish_checkpoint(partial, manifest.step, detail::manifest_text(manifest, shares));
+      const std::string text = detail::manifest_text(manifest, shares);
+      newest_ = detail::in_own_words([&] { return detail::publish_checkpoint(partial, manifest.step, text); });
     });
   } catch (const CollectiveError& error) {
     std::error_code none;
@@ -202,7 +203,7 @@ inline void Checkpoints::wait() {
   if (world_.rank() == 0) try {
       remove_older();
     } catch (const std::exception& error) {  // they are in nobody's way
-      std::fprintf(stderr, "older checkpoints stay: %s\n", error.what());
+      std::fprintf(stderr, "older checkpoints stay: %s\n", detail::words_of_fault(error).c_str());
     }
 }
 
@@ -252,8 +253,10 @@ inline std::optional<detail::CheckpointManifest> Checkpoints::newest_whole(const
 ///
 ///   hg::export_safetensors("run/checkpoints/step-0000000120", "model.safetensors");
 inline void export_safetensors(const std::filesystem::path& checkpoint, const std::filesystem::path& file) {
-  const detail::CheckpointManifest manifest =
-      detail::parse_manifest(detail::text_in(checkpoint / detail::manifest_file, detail::longest_manifest));
+  const detail::CheckpointContents contents = detail::contents_of_folder(
+      checkpoint,
+      detail::parse_manifest(detail::text_in(checkpoint / detail::manifest_file, detail::longest_manifest)));
+  const detail::CheckpointManifest& manifest = contents.manifest;
   std::vector<NamedTensor> tensors;
   std::vector<std::uint64_t> bytes;
   const std::uint64_t width = detail::dtype_bytes(manifest.dtype);
@@ -263,13 +266,13 @@ inline void export_safetensors(const std::filesystem::path& checkpoint, const st
     bytes.push_back(static_cast<std::uint64_t>(tensor.count) * width);
   }
   const detail::SafetensorsLayout layout = detail::safetensors_layout(tensors, bytes);
-  detail::CheckpointReader reader(checkpoint, manifest);
+  detail::CheckpointReader reader(contents);
   detail::Replacement replacement(file);
   replacement.file().write(layout.header.data(), layout.header.size(), 0);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const detail::CheckpointTensor& tensor = manifest.tensors[i];
     std::vector<std::byte> numbers(bytes[i]);
-    reader.read("parameters", tensor.offset, tensor.offset + tensor.count, numbers.data());
+    reader.read_bytes("parameters", width, tensor.offset, tensor.offset + tensor.count, numbers.data());
     replacement.file().write(numbers.data(), bytes[i], layout.begin[i]);
   }
   replacement.take_name();

@@ -60,7 +60,8 @@ class FieldDataset {
     own_samples_ = {own.begin[0], own.begin[0] + own.extent[0]};
     own_ = {{own.begin.begin() + 2, own.begin.end()}, {own.extent.begin() + 2, own.extent.end()}};
     if (options_.normalise) {
-      detail::StatisticsFile file{options_.statistics, !options_.statistics.empty(), options_.statistics_as_they_are};
+      detail::StatisticsFile file{options_.statistics, !options_.statistics.empty(), options_.statistics_as_they_are,
+                                  detail::statistics_of_checkpoint};
       if (!file.is_named)
         file.path = store.path().parent_path() / (store.path().filename().string() + ".statistics.json");
       detail::find_statistics(world, file, {options_.statistics_first, options_.statistics_last}, arrays_, statistics_,

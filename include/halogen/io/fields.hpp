@@ -103,7 +103,7 @@ void save_fields(const std::filesystem::path& path, const NamedField<Fields>&...
       try {
         return f();
       } catch (const std::exception& error) {
-        throw Error("cannot write '" + path.string() + "': " + error.what());
+        throw Error("cannot write '" + path.string() + "': " + detail::words_of_fault(error, path));
       }
     });
   };

@@ -1,5 +1,5 @@
 // fit(trainer, loss, data, options): a whole training run. Epochs over batches in an order drawn by seed and epoch, the
-// loss of what is held out by averaged weights, a progress bar, metrics as JSON lines, a plot, an early end.
+// loss of what is held out by averaged weights, a progress bar, metrics as JSON lines, an early end.
 //
 //   data: anything with size() and [i], such as std::vector<hg::Batch<X, Y>>, or hg::batches(count, make): make(i)
 //   returns hg::Batch{x, y} or hg::Batch{x, y, weight}, each field cut as the mesh wants it, alike on all ranks; what
@@ -7,16 +7,13 @@
 //   run's checkpoints
 //
 //   auto data = hg::batches(days, [&](hg::index_t day) { return hg::Batch{load(day, "now"), load(day, "later")}; });
-//   hg::fit(trainer, hg::huber, data, {.epochs = 12, .metrics = "run.jsonl", .plot = "loss.svg"}, held_out);
+//   hg::fit(trainer, hg::huber, data, {.epochs = 12, .metrics = "run.jsonl"}, held_out);
 //
 //   collectives: those of the steps, and what FitOptions says of its calls; files are written by rank 0, and a failure
 //   reaches all ranks as one sentence.
 #pragma once
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -95,76 +92,6 @@ inline void shuffle(std::vector<index_t>& order, std::uint64_t seed, index_t epo
   }
 }
 
-/// Whether a bar is shown.
-inline bool shows_progress(Progress progress) {
-  return progress == Progress::bar || (progress == Progress::automatic && isatty(STDERR_FILENO) != 0);
-}
-
-/// Both losses by epoch, on a logarithmic scale where they are positive.
-inline void write_loss_plot(const std::filesystem::path& file, const std::vector<EpochReport>& history) {
-  constexpr double width = 640, height = 400, left = 70, top = 20;
-  double least = 1e300, most = 0;
-  const auto widen = [&](double loss) {
-    if (!(loss > 0 && std::isfinite(loss))) return;
-    least = std::min(least, loss);
-    most = std::max(most, loss);
-  };
-  for (const EpochReport& report : history) {
-    widen(report.loss);
-    widen(report.held_out.value_or(0));
-  }
-  if (most == 0) least = most = 1;
-  const double low = std::log10(least), range = std::max(std::log10(most) - low, 1e-9);
-  const auto at = [](double place) { return number_text(place, std::chars_format::fixed, 1); };
-  std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + at(width + left + 30) + "\" height=\"" +
-                    at(height + top + 50) + "\" font-family=\"sans-serif\" font-size=\"12\">\n<rect x=\"" + at(left) +
-                    "\" y=\"" + at(top) + "\" width=\"" + at(width) + "\" height=\"" + at(height) +
-                    "\" fill=\"none\" stroke=\"#888\"/>\n";
-  const auto text = [&](double x, double y, const std::string& words, const char* colour = "#000") {
-    out += "<text x=\"" + at(x) + "\" y=\"" + at(y) + "\" fill=\"" + colour + "\">" + words + "</text>\n";
-  };
-  text(4, top + 10, number_text(most, std::chars_format::general, 3));
-  text(4, top + height, number_text(least, std::chars_format::general, 3));
-  text(left, top + height + 20,
-       "epoch 1 to " + std::to_string(history.empty() ? 0 : history.back().epoch) + ", logarithmic");
-  const auto line = [&](const char* name, const char* colour, double x, auto loss_of) {
-    out += std::string("<polyline fill=\"none\" stroke=\"") + colour + "\" stroke-width=\"2\" points=\"";
-    for (const EpochReport& report : history) {
-      const std::optional<double> loss = loss_of(report);
-      if (!loss || !(*loss > 0 && std::isfinite(*loss))) continue;
-      const double span = std::max<double>(1, static_cast<double>(history.back().epoch - 1));
-      out += at(left + width * static_cast<double>(report.epoch - 1) / span) + "," +
-             at(top + height * (1 - (std::log10(*loss) - low) / range)) + " ";
-    }
-    out += "\"/>\n";
-    text(left + x, top + height + 40, name, colour);
-  };
-  line("loss", "#1f77b4", 0, [](const EpochReport& report) { return std::optional<double>(report.loss); });
-  line("held out", "#d62728", 100, [](const EpochReport& report) { return report.held_out; });
-  std::ofstream stream(file);
-  if (!(stream << out << "</svg>\n").flush())
-    throw Error("'" + file.string() + "' cannot be written: look at the folder and its space");
-}
-
-/// What the bar shows: batches of the run that are done and all, and the last step.
-struct FitProgress {
-  index_t epoch, epochs, batch, batches, done, all;
-  double loss, rate, samples_per_second, seconds_left;
-};
-
-/// Overwrites its line on standard error.
-inline void show_progress(const FitProgress& at) {
-  constexpr int cells = 24;
-  const int full = static_cast<int>(cells * at.done / at.all);
-  const std::string bar =
-      std::string(static_cast<std::size_t>(full), '#') + std::string(static_cast<std::size_t>(cells - full), '.');
-  std::fprintf(stderr, "\r[%s] epoch %lld/%lld  step %lld/%lld  loss %.4g  rate %.2g  %.3g samples/s  %.0f s left   ",
-               bar.c_str(), static_cast<long long>(at.epoch), static_cast<long long>(at.epochs),
-               static_cast<long long>(at.batch), static_cast<long long>(at.batches), at.loss, at.rate,
-               at.samples_per_second, at.seconds_left);
-  if (at.done >= at.all) std::fputc('\n', stderr);
-}
-
 /// The loss of all points of all batches (LossTotal).
 template <class Held, class Loss, class Data>
 double held_out_loss(const Loss& loss, const Data& data, const Held& parameters) {
@@ -218,11 +145,7 @@ class FitRun {
       if (at_.batch == 0 && !all_go_on(calls_[1], options_.after_epoch, at_.history.back())) goes_on = false;
     }
     if (keeper_) keeper_->finish(trainer_, at_);
-    const FitHistory reports = history(false);
-    agree(world_, [&] {
-      if (world_.rank() == 0 && !options_.plot.empty()) write_loss_plot(options_.plot, reports);
-    });
-    return reports;
+    return history(false);
   }
 
  private:
@@ -250,7 +173,8 @@ class FitRun {
     agree(world_, [&] {
       if (world_.rank() != 0 || options_.metrics.empty()) return;
       metrics_.open(options_.metrics);
-      if (!metrics_) throw Error("'" + options_.metrics.string() + "' cannot be written: look at its folder");
+      if (!metrics_)
+        throw Error("cannot write '" + options_.metrics.string() + "': " + words_of_system(errno, options_.metrics));
       for (const EpochReport& report : at_.history) write_metrics(report);
       if (at_.part) write_metrics(*at_.part);
     });
@@ -258,7 +182,8 @@ class FitRun {
   void write_metrics(const EpochReport& report) {
     if (!metrics_.is_open()) return;
     metrics_ << json_text(json_of(report)) << std::endl;  // a run that ends early has all lines so far
-    if (!metrics_) throw Error("'" + options_.metrics.string() + "' cannot be written: look at its folder's space");
+    if (!metrics_)
+      throw Error("cannot write '" + options_.metrics.string() + "': " + words_of_system(errno, options_.metrics));
   }
 
   std::vector<index_t> order_of(index_t epoch) const {
@@ -301,8 +226,13 @@ class FitRun {
 
   void show(double value) const {
     const double past = since(start_), of_this_run = static_cast<double>(done() - resumed_);
-    show_progress({at_.epoch + 1, ceil_div(all_, batches_), at_.batch, batches_, done(), all_, value, rate_,
-                   samples_per_second(), past / of_this_run * static_cast<double>(all_ - done())});
+    const auto whole = [](index_t number) { return static_cast<long long>(number); };
+    char words[256];
+    std::snprintf(words, sizeof words,
+                  "epoch %lld/%lld  step %lld/%lld  loss %.4g  rate %.2g  %.3g samples/s  %.0f s left",
+                  whole(at_.epoch + 1), whole(ceil_div(all_, batches_)), whole(at_.batch), whole(batches_), value,
+                  rate_, samples_per_second(), past / of_this_run * static_cast<double>(all_ - done()));
+    show_progress(done(), all_, words);
   }
   double samples_per_second() const { return static_cast<double>(samples_) / since(epoch_begin_); }
 

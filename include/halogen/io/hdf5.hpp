@@ -30,7 +30,7 @@ class Hdf5Quiet {
   void* data_ = nullptr;
 };
 
-/// LibraryFault with the innermost of HDF5's words.
+/// LibraryFault, with the innermost of HDF5's words as the cause.
 [[noreturn]] inline void throw_hdf5_error() {
   std::string words;
   H5Ewalk2(
@@ -41,7 +41,8 @@ class Hdf5Quiet {
         return 0;
       },
       &words);
-  throw types::LibraryFault(words.empty() ? "HDF5 says no more than that it failed" : words);
+  throw types::LibraryFault("HDF5 fails" + (words.empty() ? "" : " (" + words + ")") +
+                            ": give a file that HDF5 reads; where this one should be, get it, or write it, anew");
 }
 template <class Status>
 Status require_hdf5(Status status) {
@@ -78,8 +79,16 @@ struct Hdf5Open {
   Hdf5Id file, dataset, space;
   Hdf5Open(const std::filesystem::path& path, const std::string& name)
       : file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose),
-        dataset(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose),
+        dataset(opened(file, name), H5Dclose),
         space(H5Dget_space(dataset), H5Sclose) {}
+
+ private:
+  static hid_t opened(const Hdf5Id& file, const std::string& name) {
+    const hid_t dataset = H5Dopen2(file, name.c_str(), H5P_DEFAULT);
+    if (dataset < 0)
+      throw std::runtime_error("it has no dataset of this name that HDF5 can open: name one that it has");
+    return dataset;
+  }
 };
 
 /// Text or numbers; nothing for what is neither.

@@ -15,9 +15,49 @@ namespace halogen {
 
 namespace detail {
 
-/// LibraryFault in netCDF's words.
+/// What a status of netCDF means, and what to do.
+inline std::string words_of_netcdf(int status) {
+  if (status > 0) return words_of_system(status);  // the system's
+  switch (status) {
+    case NC_ENOTNC:
+      return "it is no netCDF file: give one that is";
+    case NC_ENOTVAR:
+      return "it has no variable of this name: name one that it has";
+    case NC_ENOTATT:
+      return "it lacks an attribute that it names: the file is damaged; get it, or write it, anew";
+    case NC_EBADGRPID:
+    case NC_ENOGRP:
+      return "it has no group of this name: name one that it has";
+    case NC_EPERM:
+      return "it may be read but not written: change its permissions, or give another path";
+    case NC_EBADNAME:
+      return "netCDF takes no such name: begin with a letter, a digit or _, and leave out / and blanks at its end";
+    case NC_EMAXNAME:
+      return "a name is longer than the " + std::to_string(NC_MAX_NAME) + " characters allowed: shorten it";
+    case NC_ENAMEINUSE:
+      return "it has something else of this name already: give another name";
+    case NC_EBADCHUNK:
+      return "a chunk is larger than netCDF takes, 4 GB: give smaller chunks";
+    case NC_ERANGE:
+      return "a number in it is outside of the type that it is read or written as: give it a wider type";
+    case NC_ENOTNC4:
+      return "it is a netCDF file of the classic kind, and only netCDF-4 files are added to: give another";
+    case NC_EFILTER:
+    case NC_ENOTBUILT:
+      return "it is compressed by what this machine's netCDF does not know: name its plugins by HDF5_PLUGIN_PATH";
+    case NC_ENOMEM:
+      return "netCDF gets no memory for it: the file is damaged, or this machine has too little";
+    case NC_EHDFERR:
+      return "HDF5, by which netCDF reads and writes it, fails: close other programs that use it, or get the file anew";
+    default:
+      return "netCDF fails by error " + std::to_string(status) + " (" + nc_strerror(status) +
+             "): the file is damaged, or is of a kind that this netCDF does not know; get it, or write it, anew";
+  }
+}
+
+/// Throws LibraryFault unless netCDF did what it was called for.
 inline void require_netcdf(int status) {
-  if (status != NC_NOERR) throw types::LibraryFault(nc_strerror(status));
+  if (status != NC_NOERR) throw types::LibraryFault(words_of_netcdf(status));
 }
 
 /// Files of netCDF that are open for reading, the last used ones; under hdf5_mutex.

@@ -16,13 +16,16 @@
 #include <system_error>
 #include <utility>
 
+#include "halogen/io/system_words.hpp"
+
 namespace halogen::detail {
 
-/// A file that is open for reading or writing at any place. Throws std::runtime_error with the system's words.
+/// A file that is open for reading or writing at any place. Throws std::runtime_error, which says what the system
+/// refuses (system_words.hpp).
 class PlacedFile {
  public:
   PlacedFile(const std::filesystem::path& path, int flags)
-      : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
+      : path_(path), descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
     if (descriptor_ < 0) refuse();
   }
   PlacedFile(const PlacedFile&) = delete;
@@ -89,11 +92,11 @@ class PlacedFile {
   }
 
  private:
-  [[noreturn]] static void refuse() { throw std::runtime_error(std::generic_category().message(errno)); }
+  [[noreturn]] void refuse() const { throw std::runtime_error(words_of_system(errno, path_)); }
 
   /// The system may move less than it was asked for.
   template <class Move>
-  static void each(std::uint64_t bytes, Move move) {
+  void each(std::uint64_t bytes, Move move) const {
     for (std::uint64_t done = 0; done < bytes;) {
       const ssize_t moved = move(done);
       if (moved == 0) throw std::runtime_error("it ends too early");
@@ -102,6 +105,7 @@ class PlacedFile {
     }
   }
 
+  std::filesystem::path path_;
   int descriptor_;
 };
 
@@ -111,14 +115,14 @@ inline std::filesystem::path target_of(std::filesystem::path path) {
   namespace fs = std::filesystem;
   std::error_code none;
   for (int links = 0; fs::is_symlink(fs::symlink_status(path, none)); ++links) {
-    if (links == 40) throw std::runtime_error("too many symbolic links");
-    const fs::path next = fs::read_symlink(path, none);
+    if (links == 40) throw std::runtime_error(words_of_system(ELOOP, path));
+    const fs::path next = in_own_words([&] { return fs::read_symlink(path); }, path);
     path = next.is_absolute() ? next : path.parent_path() / next;
   }
   const fs::file_status status = fs::status(path, none);
   if (!fs::exists(status) || fs::is_regular_file(status)) return path;
   throw std::runtime_error(std::string("it is ") +
-                           (fs::is_directory(status) ? "a directory"
+                           (fs::is_directory(status) ? "a folder"
                             : fs::is_fifo(status)    ? "a pipe"
                             : fs::is_socket(status)  ? "a socket"
                                                      : "a device") +
@@ -129,11 +133,11 @@ inline std::filesystem::path partial_of(const std::filesystem::path& target) { r
 
 /// What is written beside a file until it is whole and takes its name, mode and, where it may, owner; other names of
 /// the older file (hard links) keep that. While it lives other processes see by its lock that somebody writes it.
-/// Throws std::runtime_error with the system's words.
+/// Throws std::runtime_error, which says what the system refuses.
 class Replacement {
  public:
   explicit Replacement(const std::filesystem::path& path) : target_(target_of(path)), partial_(partial_of(target_)) {
-    if (std::filesystem::is_symlink(partial_)) std::filesystem::remove(partial_);
+    in_own_words([&] { return std::filesystem::is_symlink(partial_) && std::filesystem::remove(partial_); }, partial_);
     for (;;) {  // another process may take it for left over before it is locked
       file_.emplace(target_of(partial_), O_WRONLY | O_CREAT);
       if (!file_->lock() || file_->is_at(partial_)) break;
@@ -153,7 +157,7 @@ class Replacement {
   void take_name() {
     file_->take_access(target_);
     file_->synchronise();
-    std::filesystem::rename(partial_, target_);
+    in_own_words([&] { std::filesystem::rename(partial_, target_); }, partial_);
     done_ = true;
   }
 
@@ -168,7 +172,10 @@ class Replacement {
 class MadeFile {
  public:
   explicit MadeFile(const std::filesystem::path& path) : target_(target_of(path)), is_new_(!has_bytes(target_)) {
-    if (is_new_) std::remove(this->path().c_str());
+    if (is_new_)
+      std::remove(this->path().c_str());
+    else
+      PlacedFile(target_, O_WRONLY);  // says why it cannot be changed; a library need not
   }
   MadeFile(const MadeFile&) = delete;
   MadeFile& operator=(const MadeFile&) = delete;
@@ -185,7 +192,7 @@ class MadeFile {
   void take_name() {
     if (!is_new_) return;
     if (has_bytes(target_)) throw std::runtime_error("another run has made it meanwhile: give this one another file");
-    std::filesystem::rename(path(), target_);
+    in_own_words([&] { std::filesystem::rename(path(), target_); }, path());
     is_new_ = false;
   }
 
@@ -194,7 +201,7 @@ class MadeFile {
   bool is_new_;
 };
 
-/// The system's words where no more can be written into a folder; empty where it can, or that cannot be found out.
+/// Why no more can be written into a folder; empty where it can, or that cannot be found out.
 inline std::string words_about_space(const std::filesystem::path& folder) try {
   const std::filesystem::path probe = folder / (".halogen-" + std::to_string(::getpid()) + ".partial");
   try {
@@ -213,14 +220,14 @@ inline std::string words_about_space(const std::filesystem::path& folder) try {
 }
 
 /// Writes a small file, or one of many: it appears whole or not at all, whenever this process ends. It is not
-/// synchronised to the disk. Throws std::runtime_error with the system's words.
+/// synchronised to the disk. Throws std::runtime_error, which says what the system refuses.
 inline void write_whole(const std::filesystem::path& path, const void* from, std::uint64_t bytes) {
   const std::filesystem::path partial = path.parent_path() / ("." + path.filename().string() + ".partial");
   try {
     PlacedFile file(partial, O_WRONLY | O_CREAT | O_TRUNC);
     file.write(from, bytes, 0);
     file.close();
-    std::filesystem::rename(partial, path);
+    in_own_words([&] { std::filesystem::rename(partial, path); }, partial);
   } catch (...) {
     std::remove(partial.c_str());
     throw;

@@ -228,12 +228,12 @@ auto with_safetensors(const std::filesystem::path& path, Read read) try {
   remove_left_over(path);
   std::error_code error;
   const std::uint64_t file_bytes = std::filesystem::file_size(path, error);
-  if (error) throw std::runtime_error(error.message());
+  if (error) throw std::runtime_error(words_of_system(error.value(), path));
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error(std::generic_category().message(errno));
+  if (!file) throw std::runtime_error(words_of_system(errno, path));
   return read(file, safetensors_places(file, file_bytes));
 } catch (const std::exception& error) {
-  throw std::runtime_error("cannot read '" + path.string() + "': " + error.what());
+  throw std::runtime_error("cannot read '" + path.string() + "': " + words_of_fault(error, path));
 }
 
 }  // namespace detail
@@ -259,7 +259,7 @@ inline void write_safetensors(const std::filesystem::path& path, const std::vect
   }
   replacement.take_name();
 } catch (const std::exception& error) {
-  throw std::runtime_error("cannot write '" + path.string() + "': " + error.what());
+  throw std::runtime_error("cannot write '" + path.string() + "': " + detail::words_of_fault(error, path));
 }
 
 /// Names, dtypes, shapes and places of a file's tensors, in the order of its header; no data is read. Errors: as

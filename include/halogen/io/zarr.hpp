@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <atomic>
 
-#include "halogen/io/checkpoint/checkpoint_shares.hpp"
 #include "halogen/io/data/file_variable.hpp"
 #include "halogen/io/zarr/zarr_chunks.hpp"
 
@@ -77,7 +76,8 @@ class ZarrArray {
     try {
       return f();
     } catch (const std::runtime_error& error) {
-      throw std::runtime_error("cannot read '" + name + "' of '" + store.string() + "': " + error.what());
+      throw std::runtime_error("cannot read '" + name + "' of '" + store.string() +
+                               "': " + detail::words_of_fault(error, store));
     }
   }
 
@@ -96,7 +96,7 @@ class ZarrArray {
       std::error_code error;
       const std::uint64_t bytes = std::filesystem::file_size(path, error);
       if (error == std::errc::no_such_file_or_directory) return fill(wanted, box, to);
-      if (error) throw std::runtime_error(error.message());
+      if (error) throw std::runtime_error(detail::words_of_system(error.value(), path));
       const detail::PlacedFile file(path, O_RDONLY);
       std::vector<std::byte> encoded;
       const auto load = [&](std::uint64_t begin, std::uint64_t count) -> std::span<const std::byte> {

@@ -218,7 +218,7 @@ class ZarrSeries {
     try {
       f();
     } catch (const std::exception& error) {
-      refuse(error.what());
+      refuse(detail::words_of_fault(error, path_));
     }
   }
   void check_options() const {
@@ -318,7 +318,7 @@ class ZarrSeries {
       std::filesystem::create_directories(path.parent_path());
       detail::write_whole(path, bytes.data(), bytes.size());
     } catch (const std::exception& error) {
-      throw std::runtime_error("cannot write '" + path.string() + "': " + error.what());
+      throw std::runtime_error("cannot write '" + path.string() + "': " + detail::words_of_fault(error, path));
     }
   }
 
@@ -368,7 +368,7 @@ inline void save_zarr_coordinate(const std::filesystem::path& store, const std::
   detail::write_whole(file, values.data(), values.size() * sizeof(double));
   folder.publish(about);
 } catch (const std::exception& error) {
-  throw Error("cannot write '" + (store / name).string() + "': " + error.what());
+  throw Error("cannot write '" + (store / name).string() + "': " + detail::words_of_fault(error, store / name));
 }
 
 }  // namespace halogen

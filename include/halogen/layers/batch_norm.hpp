@@ -124,7 +124,7 @@ struct BatchNorm : Module<BatchNorm<Channels, Epsilon, Momentum, Options...>> {
         &constants);
     Node& node = graph.nodes[y.node];
     graph.need_points(x, node.layer);
-    if (node.channels != Channels) graph.refuse(Misfit::Kind::channels_differ, node.layer, Channels, node.channels);
+    if (node.channels != Channels) graph.refuse<why::channels_differ>(node.layer, Channels, node.channels);
     using Start = ParameterShape::Start;
     const auto add = [&](const char* name, Start start, bool buffer) {
       return graph.add_parameter(name, {.shape = {Channels}, .rank = 1, .start = start, .buffer = buffer});

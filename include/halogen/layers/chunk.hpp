@@ -60,7 +60,7 @@ constexpr Traced add_chunk(Traced x) {
   static_assert(Begin >= 0 && Count > 0 && Begin + Count <= N, "there are N chunks, from 0 on");
   const Traced y = add_layer(x, ChunkOf<Begin, Count, N>::operation);
   Node& node = x.graph->nodes[y.node];
-  if (node.channels % N != 0) x.graph->refuse(Misfit::Kind::groups_do_not_divide, node.layer, N, node.channels);
+  if (node.channels % N != 0) x.graph->refuse<why::groups_do_not_divide>(node.layer, N, node.channels);
   node.channels = node.channels / N * Count;
   return y;
 }

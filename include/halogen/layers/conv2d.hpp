@@ -83,10 +83,9 @@ constexpr Node convolution_node(Traced x, const Operation& operation, int in, in
   node.operation = &operation;
   node.layer = graph.next_layer();
   graph.slide(Dimensions, node.layer);
-  if ((*x).channels != in) graph.refuse(Misfit::Kind::channels_differ, node.layer, in, (*x).channels);
+  if ((*x).channels != in) graph.refuse<why::channels_differ>(node.layer, in, (*x).channels);
   for (const int channels : {in, out})
-    if (channels % options.groups != 0)
-      graph.refuse(Misfit::Kind::groups_do_not_divide, node.layer, options.groups, channels);
+    if (channels % options.groups != 0) graph.refuse<why::groups_do_not_divide>(node.layer, options.groups, channels);
   node.inputs[0] = x.node;
   node.channels = out;
   for (int d = 0; d < spatial_dimensions; ++d) node.window[d] = options.window[d];

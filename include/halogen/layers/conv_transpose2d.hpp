@@ -56,12 +56,7 @@ struct ConvTransposeLayer : Module<Self> {
   constexpr Traced forward(Traced x) const {
     GraphDraft& graph = *x.graph;
     Node node = convolution_node(goes_on(x, options.window), Op, In, Out, options, constants);
-    if (!options.to_skip)
-      node.level = graph.level_through((*x).level, node.window);
-    else if (graph.skips.empty())
-      graph.refuse(Misfit::Kind::upsample_without_skip, node.layer);
-    else
-      node.level = graph.nodes[graph.skips.back()].level;
+    node.level = options.to_skip ? level_of_skip(graph, node.layer) : graph.level_through((*x).level, node.window);
     return add_weighted<Dimensions>(graph, node, In, Out / options.groups);
   }
 

@@ -27,7 +27,7 @@ constexpr Traced expand(Traced vector, Traced like) {
   node.level = (*like).level;
   node.layer = graph.layers - 1;
   if (!graph.levels[(*vector).level].whole)
-    graph.refuse(Misfit::Kind::levels_differ, node.layer, (*vector).level, (*like).level);
+    graph.refuse<why::levels_differ>(node.layer, (*vector).level, (*like).level);
   return {&graph, graph.add(node)};
 }
 

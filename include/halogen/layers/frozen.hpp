@@ -24,6 +24,15 @@
 
 namespace halogen {
 
+namespace why {
+
+/// Frozen<Layer, Chosen>, whose last layer is Layer, holds no parameter with a name that Chosen takes. Fix: the names
+/// are those of hg::parameter_names<Layer>().
+template <int Layer, class Written, class Path>
+struct nothing_is_frozen {};
+
+}  // namespace why
+
 /// Returns true for all names.
 struct AnyName {
   constexpr bool operator()(std::string_view) const { return true; }
@@ -38,7 +47,7 @@ struct Frozen : Module<Frozen<Layer, Chosen>> {
     graph.frozen.push({[](std::string_view name) -> bool { return Chosen(name); }, graph.path.size()});
     const auto y = Layer{}.forward(x, more...);
     if (!std::is_same_v<std::remove_cv_t<decltype(Chosen)>, AnyName> && !graph.frozen.back().holds)
-      graph.refuse(Misfit::Kind::nothing_is_frozen, graph.layers - 1);
+      graph.refuse<why::nothing_is_frozen>(graph.layers - 1);
     graph.frozen.pop();
     return y;
   }

@@ -65,8 +65,8 @@ struct GroupNorm : Module<GroupNorm<Groups, Channels, Options...>> {
     Node node;
     node.operation = &detail::group_norm_operation;
     node.layer = graph.next_layer();
-    if ((*x).channels != Channels) graph.refuse(Misfit::Kind::channels_differ, node.layer, Channels, (*x).channels);
-    if (Channels % Groups != 0) graph.refuse(Misfit::Kind::groups_do_not_divide, node.layer, Groups, Channels);
+    if ((*x).channels != Channels) graph.refuse<why::channels_differ>(node.layer, Channels, (*x).channels);
+    if (Channels % Groups != 0) graph.refuse<why::groups_do_not_divide>(node.layer, Groups, Channels);
     graph.need_points(x, node.layer);
     node.inputs[0] = x.node;
     node.channels = Channels;

@@ -50,8 +50,8 @@ struct ChannelNormOf {
     static constexpr const char* label = Centred ? "halogen::layer_norm" : "halogen::rms_norm";
     template <class S, Form>
     static auto point(const LaunchAt<S>& at) {
-      return kernels::ChannelNormPoint<S, Centred>{at.value(0), norm_of(at), at.parameter(0), at.parameter(1),
-                                                   at.node().channels};
+      return kernels::ChannelNormPoint<S, Centred>{at.value(0), norm_of(at), at.parameter(0),
+                                                   Centred ? at.parameter(1) : nullptr, at.node().channels};
     }
   };
   struct Backward {
@@ -135,7 +135,7 @@ struct ChannelNormLayer : Module<Self> {
     const Traced y = add_layer(x, ChannelNormOf<Centred>::operation, &constants);
     Node& node = graph.nodes[y.node];
     if (node.channels != Heads * Channels)
-      graph.refuse(Misfit::Kind::channels_differ, node.layer, Heads * Channels, node.channels);
+      graph.refuse<why::channels_differ>(node.layer, Heads * Channels, node.channels);
     using Start = ParameterShape::Start;
     node.parameter = graph.add_parameter("weight", {.shape = {Channels}, .rank = 1, .start = Start::ones});
     if (Centred) graph.add_parameter("bias", {.shape = {Channels}, .rank = 1, .start = Start::zeros});

@@ -28,7 +28,7 @@ struct Linear : Module<Linear<In, Out, Options...>> {
     const Traced y = add_layer(x, detail::linear_operation, &constants);
     GraphDraft& graph = *x.graph;
     Node& node = graph.nodes[y.node];
-    if (node.channels != In) graph.refuse(Misfit::Kind::channels_differ, node.layer, In, node.channels);
+    if (node.channels != In) graph.refuse<why::channels_differ>(node.layer, In, node.channels);
     node.channels = Out;
     node.parameter = graph.add_parameter("weight", {.shape = {Out, In}, .rank = 2, .fan_in = In});
     if (options.bias) graph.add_parameter("bias", {.shape = {Out}, .rank = 1, .fan_in = In});

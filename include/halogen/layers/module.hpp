@@ -12,6 +12,15 @@
 
 namespace halogen {
 
+namespace why {
+
+/// Layer upsamples to the extents of an enclosing layer's input, but no SkipConcat, Residual or SameExtents encloses
+/// it.
+template <int Layer, class Written, class Path>
+struct upsample_without_skip {};
+
+}  // namespace why
+
 /// Base of every layer and model: `layer(x)` appends the layer to the graph that x belongs to, under the next
 /// index as its name (torch.nn.Sequential's habit). Layers are empty; parameters live in Parameters<Model, T>.
 template <class Derived>
@@ -117,7 +126,7 @@ constexpr Traced concat(Traced a, Traced b) {
   node.channels = (*a).channels + (*b).channels;
   node.level = (*a).level;
   node.layer = graph.layers - 1;
-  if ((*a).level != (*b).level) graph.refuse(Misfit::Kind::levels_differ, node.layer, (*a).level, (*b).level);
+  if ((*a).level != (*b).level) graph.refuse<why::levels_differ>(node.layer, (*a).level, (*b).level);
   return {&graph, graph.add(node)};
 }
 
@@ -131,10 +140,16 @@ constexpr Traced body_with_skip(Traced x) {
   x.graph->skips.pop();
   return y;
 }
+/// The level to which `layer` returns: that of the innermost enclosing skip.
+constexpr int level_of_skip(GraphDraft& graph, int layer) {
+  if (!graph.skips.empty()) return graph.nodes[graph.skips.back()].level;
+  graph.refuse<why::upsample_without_skip>(layer);
+  return 0;
+}
 /// y, which must lie on the points of `to`.
 constexpr Traced on_points_of(Traced to, Traced y) {
   GraphDraft& graph = *to.graph;
-  if ((*y).level != (*to).level) graph.refuse(Misfit::Kind::levels_differ, graph.layers - 1, (*to).level, (*y).level);
+  if ((*y).level != (*to).level) graph.refuse<why::levels_differ>(graph.layers - 1, (*to).level, (*y).level);
   return y;
 }
 

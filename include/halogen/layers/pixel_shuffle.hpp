@@ -86,7 +86,7 @@ struct PixelShuffleLayer : Module<Self> {
     Node& node = graph.nodes[y.node];
     graph.slide(2, node.layer);
     if (Shuffles && node.channels % (R * R) != 0)
-      graph.refuse(Misfit::Kind::groups_do_not_divide, node.layer, R * R, node.channels);
+      graph.refuse<why::groups_do_not_divide>(node.layer, R * R, node.channels);
     node.channels = Shuffles ? node.channels / (R * R) : node.channels * (R * R);
     for (int d = 1; d < spatial_dimensions; ++d) node.window[d] = {.kernel = R, .stride = R, .transposed = Shuffles};
     node.level = graph.level_through(node.level, node.window);

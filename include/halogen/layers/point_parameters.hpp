@@ -141,7 +141,7 @@ constexpr Traced add_point_parameters(Traced x, const PointConstants& constants)
   GraphDraft& graph = *x.graph;
   Node& node = graph.nodes[y.node];
   graph.slide(sizeof...(Extents), node.layer);
-  if (node.channels != Channels) graph.refuse(Misfit::Kind::channels_differ, node.layer, Channels, node.channels);
+  if (node.channels != Channels) graph.refuse<why::channels_differ>(node.layer, Channels, node.channels);
   using Start = ParameterShape::Start;
   if (Scales) {
     ParameterShape shape =

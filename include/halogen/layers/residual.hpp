@@ -53,9 +53,8 @@ constexpr Traced add(Traced a, Traced b) {
   node.channels = (*a).channels;
   node.level = (*a).level;
   node.layer = graph.layers - 1;
-  if ((*a).channels != (*b).channels)
-    graph.refuse(Misfit::Kind::channels_differ, node.layer, (*a).channels, (*b).channels);
-  if ((*a).level != (*b).level) graph.refuse(Misfit::Kind::levels_differ, node.layer, (*a).level, (*b).level);
+  if ((*a).channels != (*b).channels) graph.refuse<why::channels_differ>(node.layer, (*a).channels, (*b).channels);
+  if ((*a).level != (*b).level) graph.refuse<why::levels_differ>(node.layer, (*a).level, (*b).level);
   return {&graph, graph.add(node)};
 }
 

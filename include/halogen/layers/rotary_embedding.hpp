@@ -71,7 +71,7 @@ constexpr Traced add_rotary(Traced x, const RotaryConstants& of) {
   graph.need_points(x, node.layer);
   graph.slide(of.dimensions, node.layer);
   const int pairs = 2 * of.dimensions * of.heads;
-  if (node.channels % pairs != 0) graph.refuse(Misfit::Kind::groups_do_not_divide, node.layer, pairs, node.channels);
+  if (node.channels % pairs != 0) graph.refuse<why::groups_do_not_divide>(node.layer, pairs, node.channels);
   return y;
 }
 

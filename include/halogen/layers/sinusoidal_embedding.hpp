@@ -55,7 +55,7 @@ struct SinusoidalLayer : Module<Self> {
     graph.need_points(x, node.layer);
     graph.slide(Dimensions, node.layer);
     constexpr int waves = 2 * Dimensions;
-    if (node.channels % waves != 0) graph.refuse(Misfit::Kind::groups_do_not_divide, node.layer, waves, node.channels);
+    if (node.channels % waves != 0) graph.refuse<why::groups_do_not_divide>(node.layer, waves, node.channels);
     return y;
   }
 };

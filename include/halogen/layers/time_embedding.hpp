@@ -80,7 +80,7 @@ struct TimeEmbedding : Module<TimeEmbedding<Channels, Period>> {
   static constexpr Traced embedded(Traced time, const Constants* constants) {
     const Traced y = add_layer(time, detail::time_embedding_operation, constants);
     Node& node = time.graph->nodes[y.node];
-    if (node.channels != 1) time.graph->refuse(Misfit::Kind::channels_differ, node.layer, 1, node.channels);
+    if (node.channels != 1) time.graph->refuse<why::channels_differ>(node.layer, 1, node.channels);
     node.channels = Channels;
     return y;
   }

@@ -89,10 +89,7 @@ struct UpsampleToSkip : Module<UpsampleToSkip<Mode>> {
   constexpr Traced forward(Traced x) const {
     GraphDraft& graph = *x.graph;
     Node node = detail::upsample_node<Mode>(x);
-    if (graph.skips.empty())
-      graph.refuse(Misfit::Kind::upsample_without_skip, node.layer);
-    else
-      node.level = graph.nodes[graph.skips.back()].level;
+    node.level = detail::level_of_skip(graph, node.layer);
     return {&graph, graph.add(node)};
   }
 };

@@ -114,11 +114,35 @@ struct Tiling;
 ///
 ///   static constexpr const char* label            the name of its kernel
 ///
-/// and one of these templates of <class S, Form F>:
+/// and one of these four functions. The first three are templates of <class S, Form F>, the last one of <class S>:
 ///
-///   static auto rows(const LaunchAt<S>&)     computes points, or rows of them, from rows
-///   (kernels/tiles/row_kernels.hpp) static auto point(const LaunchAt<S>&)    computes all channels of a point
-///   (kernels/tiles/point_kernel.hpp) static void run(const LaunchAt<S>&)      runs any kernels (run/at.hpp)
+///   static auto rows(at)       returns a functor that computes points, or rows of them (kernels/tiles/row_kernels.hpp)
+///
+///   static auto point(at)      returns one that computes all channels of a point from all channels of the same point
+///                              (kernels/tiles/point_kernel.hpp)
+///
+///   static void run(at)        runs any kernels (run/at.hpp)
+///
+///   static void evaluate(at, context)    evaluates expressions of fields. The type also says static constexpr bool
+///                              evaluates_fields = true; context is a FieldContext (run/evaluation_parts.hpp)
+///
+/// `at` is a const LaunchAt<S>&. What these functions and their kernels may read, and when:
+///
+///   What: the operands and parameters that the launch lists (Launch::reads, parameters), each as what it is listed as,
+///   at the points that its pattern names. Another operand or parameter is refused by a CollectiveError on all ranks,
+///   before a kernel of the launch runs (run/launch_operands.hpp). A point outside of the pattern is not checked:
+///   its number is that of an old step, or none.
+///
+///   rows, point: they are called before the halos have arrived, and only make a functor. Kernels that they run
+///   themselves, such as sums, read this rank's own points alone, or wait (LaunchAt::wait_for_halos). The functor runs
+///   on the tiles that need no halo, then on the others.
+///
+///   run: LaunchAt's functions that run kernels wait by themselves, but not write_vectors and write_field. Before a
+///   kernel of its own that reads a halo, it calls wait_for_halos. If it has not waited, the launch is refused by an
+///   Error on the ranks that have a halo.
+///
+///   evaluate: it calls hand_over before fields are read, because expressions send messages of their own. If it has not
+///   waited: as run.
 ///
 /// It may also have these members:
 ///

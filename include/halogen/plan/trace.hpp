@@ -119,11 +119,11 @@ inline constexpr int input_channels = [] {
   } else {
     constexpr int asked = [] {
       const GraphDraft graph = trace<ModelType>(0);
-      return graph.misfit.kind == Misfit::Kind::channels_differ ? graph.misfit.first : 1;
+      return graph.misfit.why == refusal<why::channels_differ>() ? graph.misfit.first : 1;
     }();
-    if constexpr (graph_of<ModelType, asked>.misfit.kind != Misfit::Kind::none)
+    if constexpr (graph_of<ModelType, asked>.misfit.why != nullptr)
       for (int channels = 1; channels < asked; ++channels)
-        if (trace<ModelType>(channels).misfit.kind == Misfit::Kind::none) return channels;
+        if (trace<ModelType>(channels).misfit.why == nullptr) return channels;
     return asked;
   }
 }();

@@ -1,10 +1,7 @@
-// What a launch type sees of one launch while it runs: its operands as kernels read them, its parameters, its output,
-// and functions that run kernels while halos arrive.
+// What a launch type sees of one launch while it runs: what it reads (run/launch_operands.hpp), its output, and
+// functions that run kernels while halos arrive.
 #pragma once
 
-#include "halogen/core/philox.hpp"
-#include "halogen/kernels/rows/node_windows.hpp"
-#include "halogen/kernels/rows/whole_field.hpp"
 #include "halogen/kernels/sums/channel_sums.hpp"
 #include "halogen/kernels/sums/maps_and_vectors.hpp"
 #include "halogen/kernels/sums/merge.hpp"
@@ -12,8 +9,7 @@
 #include "halogen/kernels/tiles/row_kernels.hpp"
 #include "halogen/run/fetched_boxes.hpp"
 #include "halogen/run/halo_schedule.hpp"
-#include "halogen/run/launch_faults.hpp"
-#include "halogen/run/launch_parts.hpp"
+#include "halogen/run/launch_operands.hpp"
 #include "halogen/run/sum_launches.hpp"
 #include "halogen/tensor/rank_sums.hpp"
 
@@ -22,51 +18,22 @@ namespace halogen {
 /// One launch of a plan on this rank. S is the value type of stored tensors. T = compute_type<S> is the type of
 /// parameters and of all computations. The object refers to the parts of an evaluation.
 template <class S>
-class LaunchAt {
+class LaunchAt : public LaunchOperands<S> {
+  using Base = LaunchOperands<S>;
+  using Base::index_, Base::layout_, Base::operands_, Base::plan_, Base::space_;
+
  public:
   using Space = execution_space;
   using T = compute_type<S>;
+  using Base::launch, Base::node, Base::place, Base::windowed_value;
 
   LaunchAt(const Space& space, const Plan& plan, const Layout& layout, const Operands<S>& operands,
            detail::HaloSchedule<S>& halos, const RankSums& sums, FetchedBoxes<S>& fetched, int index,
            const LaunchParameters<T>& parameters, const RandomStream& random = {})
-      : space_(space),
-        plan_(plan),
-        layout_(layout),
-        operands_(operands),
-        halos_(halos),
-        sums_(sums),
-        fetched_(fetched),
-        index_(index),
-        parameters_(parameters),
-        random_(random) {}
+      : Base(space, plan, layout, operands, index, parameters, random), halos_(halos), sums_(sums), fetched_(fetched) {}
 
-  const Space& space() const { return space_; }
-  const Plan& plan() const { return plan_; }
-  const Layout& layout() const { return layout_; }
-  const Launch& launch() const { return plan_.launches[index_]; }
-  const Node& node() const { return plan_.node_of(launch()); }
-  LaunchPlace place() const {
-    const int level = launch().level;
-    return {plan_,
-            launch(),
-            layout_.owned(level, 1),
-            layout_.owned(level, 2),
-            layout_.samples() * layout_.planes(level),
-            layout_.samples(),
-            layout_.value_bytes()};
-  }
-
-  // -- operands, counted as the launch lists them ----------------------------------------------------------------
-  /// A value, read point by point.
-  kernels::ValueReader<S> value(int operand) const { return operands_.value_reader(value_of(operand)); }
-  /// A value as the node's windows read it: padded, and periodic where they are.
-  kernels::ValueReader<S> windowed_value(int operand) const {
-    expect_pattern(operand, Pattern::Step::window, "windowed_value", "Pattern::window()");
-    return operands_.value_reader(value_of(operand), &node());
-  }
-  /// The same for an operation that can compute maps from the rows that it reads (Operation::reads_maps). The reader
-  /// has another type if the form names a functor.
+  /// A value as the node's windows read it, for an operation that can compute maps from the rows that it reads
+  /// (Operation::reads_maps). The reader has another type if the form names a functor.
   template <Form F>
   auto windowed_value(int operand) const {
     if constexpr (F.map == nullptr)
@@ -74,88 +41,12 @@ class LaunchAt {
     else
       return detail::type_of_address<F.map>::reader(*this, mapped_inputs(operand), launch().map_use, &node());
   }
-  kernels::GradientReader<S> gradient(int operand) const {
-    const int level = is_vector(operand) ? plan_.tensors[gradient_tensor(operand)].level : launch().level;
-    return operands_.gradient_reader(launch().reads[operand].gradient(), level);
-  }
-  /// The same as the node's windows gather it: periodic where the windows are.
-  kernels::GradientReader<S> windowed_gradient(int operand) const {
-    expect_pattern(operand, Pattern::Step::adjoint, "windowed_gradient", "Pattern::adjoint()");
-    kernels::GradientReader<S> reader = gradient(operand);
-    for (int d = 0; d < spatial_dimensions; ++d) reader.frame.periodic[d] = node().window[d].periodic;
-    return reader;
-  }
-  /// An input of integers.
-  const IndexView& indices(int operand) const { return operands_.indices(value_of(operand).sources[0].tensor.number); }
-  /// A stored tensor's layout on this rank.
-  const TensorLayout& layout_of(TensorId tensor) const { return layout_.tensor(tensor); }
+
   /// Call this before kernels and messages of the array language run. Afterwards the halos that the launch reads are
   /// there, and all messages that are due are on their way.
   void hand_over() const {
     halos_.await(space_, index_);
     halos_.send();
-  }
-
-  /// A stored tensor as it was written.
-  TensorView<S> tensor(int operand) const { return operands_.tensor(launch().reads[operand].tensor()); }
-  /// The same for a number in the plan.
-  TensorView<S> stored_tensor(TensorId tensor) const { return operands_.tensor(tensor); }
-  /// The tensor that the launch keeps. It has no memory if no backward launch of the node reads it.
-  TensorView<S> kept() const { return launch().kept >= 0 ? operands_.tensor(launch().kept) : TensorView<S>{}; }
-  /// The stored tensor of a value that is only one, because the operation made sure of it (PlanForward::read_field).
-  TensorId tensor_of(int operand) const { return plan_.values[launch().reads[operand].value()].sources[0].tensor; }
-
-  /// The first channel, among those of the launch's input, of the source that a backward launch differentiates.
-  int first_channel() const { return plan_.input_of(launch()).channels_before(launch().source); }
-
-  /// The node's windows, from its outputs to its inputs.
-  kernels::NodeWindows windows() const {
-    kernels::NodeWindows windows;
-    for (int d = 0; d < spatial_dimensions; ++d) {
-      windows.window[d] = node().window[d];
-      windows.outputs[d] = layout_.level(node().level).extent(d);
-    }
-    return windows;
-  }
-
-  // -- parameters, counted as the launch lists them ----------------------------------------------------------------
-  const T* parameter(int use) const { return parameters_.value[use]; }
-  T* parameter_gradient(int use) const { return parameters_.gradient[use]; }
-  index_t values_of_parameter(int use) const { return parameters_.values[use]; }
-  /// The points of the node's level that have numbers in a parameter that lies on a field: this rank's, or all.
-  Box<spatial_dimensions> points_of_parameter(int use) const {
-    if (parameters_.is_piece[use]) return layout_.box(node().level, layout_.rank());
-    Box<spatial_dimensions> all;
-    for (int d = 0; d < spatial_dimensions; ++d)
-      all.side[static_cast<std::size_t>(d)] = {0, layout_.level(node().level).extent(d)};
-    return all;
-  }
-
-  /// The random numbers of the node in this step. Forward and backward draw the same, and the same index gives the same
-  /// number on all ranks.
-  RandomStream random() const {
-    if (node().in_evaluation) return {};
-    RandomStream random = random_;
-    random.stream = random.stream << 16 | static_cast<std::uint32_t>(node().layer);
-    return random;
-  }
-  /// Where this rank's points are in the node's whole output.
-  kernels::WholeField whole_field() const {
-    const LevelLayout& level = layout_.level(node().level);
-    kernels::WholeField field{layout_.first_sample(),
-                              node().channels,
-                              {},
-                              layout_.owned(node().level, 0).begin,
-                              layout_.planes(node().level)};
-    for (int d = 0; d < spatial_dimensions; ++d) field.extent[d] = level.extent(d);
-    return field;
-  }
-
-  /// Tables of the node's affine.
-  kernels::AffineTables<T> affine_tables() const {
-    int affine = 0;
-    while (plan_.affines[affine].node != node().index) ++affine;
-    return operands_.tables(AffineTableId(affine), {});
   }
 
   // -- memory of the launch, as large as its workspace() asks ------------------------------------------------------
@@ -297,39 +188,19 @@ class LaunchAt {
                  kernels::Merge<Result, Partial>{partial, stride, blocks, to, {}, places});
   }
 
-  /// Reads channels of a field that is placed like the tensors of the level that the launch computes.
-  kernels::ValueReader<S> reader_of_field(const TensorView<S>& field, int channels) const {
-    kernels::ValueReader<S> reader;
-    reader.count = 1;
-    reader.sources[0].tensor = field;
-    reader.sources[0].channels = channels;
-    for (int d = 0; d < spatial_dimensions; ++d) reader.frame.extent[d] = layout_.level(launch().level).extent(d);
-    reader.depth = depth_window(Window{}, layout_.owned(launch().level, 0));
-    return reader;
-  }
-  /// The same for vectors (N, channels).
-  static kernels::ValueReader<S> reader_of_vectors(const TensorView<S>& field, int channels) {
-    kernels::ValueReader<S> reader;
-    reader.count = 1;
-    reader.sources[0].tensor = field;
-    reader.sources[0].channels = channels;
-    for (index_t& extent : reader.frame.extent) extent = 1;
-    return reader;
-  }
   /// Writes rows to a field of the shape of a stored tensor.
   template <class Rows>
   void write_field(const char* label, const Rows& rows, const TensorView<S>& to, const StoredTensor& like) const {
     detail::write_field(space_, label, rows, to, layout_, like);
   }
 
-  /// A value, read point by point or as the windows of a node read it.
-  kernels::ValueReader<S> reader_of(ValueId value, const Node* windows = nullptr) const {
-    return operands_.value_reader(plan_.values[value], windows);
-  }
-
-  /// Throws if the plan wants the output added, masked or summed, and none of these functions wrote it.
-  void expect_common_output() const {
+  /// Called after a launch that runs kernels of its own. Throws if the plan wants the output added, masked or summed,
+  /// and none of these functions wrote it, or if the launch reads a halo for which it has not waited.
+  void expect_contract() const {
     detail::check_output(plan_, launch(), wrote_ != Wrote::nothing, wrote_ == Wrote::sums);
+    if (!halos_.is_awaited_by(index_)) return;
+    wait_for_halos();  // so that no message is left behind
+    detail::refuse_early_kernel(plan_, launch());
   }
 
  private:
@@ -357,43 +228,15 @@ class LaunchAt {
     return blocks;
   }
 
-  /// Halos follow from the patterns that a launch declares. Other points would be missing in the margins.
-  void expect_pattern(int operand, Pattern::Step step, const char* called, const char* wanted) const {
-    if (node().window[0].transposed && launch().output < 0) return;  // it sums over the centres of its windows
-    const Pattern pattern = launch().reads[operand].pattern;
-    for (int i = 0; i < Pattern::steps; ++i)
-      if (pattern.step(i) == step) return;
-    detail::refuse_pattern(plan_, launch(), operand, called, wanted);
-  }
-
   /// The values from which a map is computed.
   std::array<ValueId, 3> mapped_inputs(int operand) const {
-    const Value& value = plan_.values[launch().reads[operand].value()];
-    return plan_.maps[plan_.tensors[value.sources[0].tensor].map].inputs;
+    const TensorId tensor = Base::value_of(operand, detail::asked::windowed_value).sources[0].tensor;
+    return plan_.maps[plan_.tensors[tensor].map].inputs;
   }
 
-  bool is_vector(int operand) const { return launch().reads[operand].pattern == Pattern::vector(); }
-  TensorId gradient_tensor(int operand) const { return plan_.activations[launch().reads[operand].gradient()].gradient; }
-
-  Value value_of(int operand) const {
-    const Read& read = launch().reads[operand];
-    if (read.value() >= 0) return plan_.values[read.value()];
-    Value one;
-    one.level = plan_.input_of(launch()).level;
-    one.sources.push(plan_.source_of(launch()));
-    return one;
-  }
-
-  const Space& space_;
-  const Plan& plan_;
-  const Layout& layout_;
-  const Operands<S>& operands_;
   detail::HaloSchedule<S>& halos_;
   const RankSums& sums_;
   FetchedBoxes<S>& fetched_;
-  int index_;
-  LaunchParameters<T> parameters_;
-  RandomStream random_;
   enum class Wrote { nothing, values, sums };
   mutable Wrote wrote_ = Wrote::nothing;  ///< what its functions wrote: the output, and the sums of its tiles
 };

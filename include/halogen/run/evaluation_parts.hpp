@@ -19,8 +19,8 @@
 
 namespace halogen {
 
-/// What launches that evaluate expressions of fields need (LaunchType::evaluates_fields): the type and the mesh of the
-/// fields, and what each node keeps from launch to launch.
+/// What launches that evaluate expressions of fields need (plan/launch.hpp, evaluates_fields): the type and the mesh of
+/// the fields, and what each node keeps from launch to launch.
 template <class Image>
 struct FieldContext {
   using field_type = Image;
@@ -150,7 +150,7 @@ class EvaluationParts {
     const LaunchParameters<T> parameters = parameters_of(plan_.launches[i]);
     const LaunchAt<S> at(space_, plan_, layout_, operands_, *halos_, rank_sums_, fetched_, i, parameters, random_);
     if constexpr (requires { L::evaluates_fields; })
-      L::template evaluate<S>(at, context);
+      L::template evaluate<S>(at, context), at.expect_contract();
     else
       run_launch<S, L, F>(at);
     add_gradients(plan_.launches[i], parameters);

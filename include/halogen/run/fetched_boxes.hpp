@@ -8,6 +8,7 @@
 
 #include "halogen/core/config.hpp"
 #include "halogen/halo/strip_move.hpp"
+#include "halogen/run/launch_faults.hpp"
 #include "halogen/run/layout.hpp"
 
 namespace halogen {
@@ -40,6 +41,8 @@ Strips strips_of_wanted(const Layout& layout, int from, int channels, int to, co
 TensorId stored_operand(const Plan& plan, const Launch& launch, int operand);
 #if HALOGEN_BODIES
 HALOGEN_INLINE TensorId stored_operand(const Plan& plan, const Launch& launch, int operand) {
+  detail::expect_operand(plan, launch, operand, "fetch",
+                         "planner.read_field(node), in a vjp planner.read_field_again(node)");
   const Read& read = launch.reads[operand];
   if (read.tensor() >= 0) return read.tensor();
   if (read.gradient() >= 0 && !plan.activations[read.gradient()].reads_value())

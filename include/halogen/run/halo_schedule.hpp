@@ -40,8 +40,10 @@ class HaloSchedule {
 
   /// Waits for the halo that is under way if the launch reads it.
   void await(const execution_space& space, int launch) {
-    if (under_way_ >= 0 && waits(orders_[static_cast<std::size_t>(launch)])) finish(space);
+    if (is_awaited_by(launch)) finish(space);
   }
+  /// Whether the launch reads the halo that is under way.
+  bool is_awaited_by(int launch) const { return under_way_ >= 0 && waits(orders_[static_cast<std::size_t>(launch)]); }
 
   /// Runs launch_part(begin, end) over [0, count) for a launch that waits for the halos that it reads.
   template <class LaunchPart>

@@ -27,14 +27,18 @@ constexpr std::array<LaunchForm, Count> launch_forms(const Plan& plan) {
 /// Runs a launch of type L whose form is F.
 template <class S, class L, Form F>
 HALOGEN_NOINLINE void run_launch(const LaunchAt<S>& at) {
-  if constexpr (requires { L::template rows<S, F>(at); })
+  constexpr bool has_rows = requires { L::template rows<S, F>(at); };
+  constexpr bool has_point = requires { L::template point<S, F>(at); };
+  constexpr bool has_run = requires { L::template run<S, F>(at); };
+  static_assert(has_rows + has_point + has_run == 1,
+                "a launch type has one of rows<S, F>(at), point<S, F>(at) and run<S, F>(at), or evaluates_fields and "
+                "evaluate<S>(at, context)");
+  if constexpr (has_rows)
     at.over_rows(L::label, L::template rows<S, F>(at));
-  else if constexpr (requires { L::template point<S, F>(at); })
+  else if constexpr (has_point)
     at.over_points(L::label, L::template point<S, F>(at));
-  else if constexpr (requires { L::template run<S, F>(at); })
-    L::template run<S, F>(at), at.expect_common_output();
-  else
-    static_assert(!sizeof(L), "a launch type has rows<S, F>(at), point<S, F>(at) or run<S, F>(at)");
+  else if constexpr (has_run)
+    L::template run<S, F>(at), at.expect_contract();
 }
 
 }  // namespace halogen

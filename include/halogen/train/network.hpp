@@ -187,6 +187,11 @@ void run_vjp(E& evaluation, T* gradient, const Cotangents&... cotangents) {
 /// copied: hold it by pointer.
 template <class ModelType, class T, Placement P = Replicate>
 class Network {
+  /// The type of the fields whose expressions the model's launches evaluate; void if they evaluate none.
+  template <class Image>
+  using FieldsOf =
+      std::conditional_t<graph_of<ModelType, Image::tensor_type::extents[1]>.evaluates, detail::FirstOf<Image>, void>;
+
  public:
   Network()
     requires std::is_same_v<P, Replicate>
@@ -197,38 +202,39 @@ class Network {
   template <class Image>
   using Prediction = typename detail::prediction_of<ModelType, Image>::type;
 
-  /// The evaluation for this image's extents, cuts and mesh; made anew only where they differ from the last.
+  /// An evaluation of such images.
   template <PlanKind Kind, class Image>
-  auto& evaluation(const Image& image, const char* user = "a network") {
-    using S = typename Image::value_type;
-    constexpr int channels = Image::tensor_type::extents[1];
-    constexpr bool evaluates = graph_of<ModelType, channels>.evaluates;
-    using Fields = std::conditional_t<evaluates, detail::FirstOf<Image>, void>;
-    using E = Evaluation<PlanOf<ModelType, channels, Kind>, S, typename detail::ParameterAccess<T, P>::type, Fields>;
-    using Kept = std::shared_ptr<Slot<E>>;
-    std::any& kept = slots_[static_cast<std::size_t>(Kind)];
-    if (std::any_cast<Kept>(&kept) == nullptr) kept = std::make_shared<Slot<E>>();
-    Slot<E>& slot = *std::any_cast<Kept&>(kept);
-    auto& evaluation = slot.evaluation;
+  using EvaluationOf = Evaluation<PlanOf<ModelType, Image::tensor_type::extents[1], Kind>, typename Image::value_type,
+                                  typename detail::ParameterAccess<T, P>::type, FieldsOf<Image>>;
+
+  /// The evaluation for this image's extents, cuts and mesh. It is made anew only if they differ from the last image's,
+  /// and replaces that one. Hold a std::weak_ptr of it to use it again without a search. Collective.
+  template <PlanKind Kind, class Image>
+  const std::shared_ptr<EvaluationOf<Kind, Image>>& bind(const Image& image, const char* user = "a network") {
+    using E = EvaluationOf<Kind, Image>;
+    Slot& slot = slots_[static_cast<std::size_t>(Kind)];
+    auto* kept = std::any_cast<std::shared_ptr<E>>(&slot.evaluation);
     Key wanted{image.decomposition(user), {}, image.mesh().world()};
     std::copy(image.cuts().begin(), image.cuts().end(), wanted.cuts.begin());
     image.shape()->agree();
-    if (!evaluation || !(slot.key == wanted)) {
-      evaluation.reset();
+    if (kept == nullptr || !(slot.key == wanted)) {
+      slot.evaluation.reset();
       ++evaluations_;  // even if it cannot be made: the arena may lie elsewhere then
-      Layout layout(E::plan(), image.decomposition(), image.mesh().rank(), image.cuts(), ValueBytes::of<S>());
-      auto access = access_(layout, image);
-      evaluation = std::make_unique<E>(std::move(layout), detail::sub_meshes(image), arena_, std::move(access),
-                                       detail::field_context<Fields>(image));
+      kept = &slot.evaluation.template emplace<std::shared_ptr<E>>(made<E>(image));
       slot.key = std::move(wanted);
     }
-    image.reserve_margin(detail::margins_of<Image::rank>(evaluation->layout(), Plan::tensor_of_input(0)));
+    const Layout& layout = (*kept)->layout();
+    image.reserve_margin(detail::margins_of<Image::rank>(layout, Plan::tensor_of_input(0)));
     detail::for_each_more(image, [&]<class Field>(const Field& field, int input) {
       const TensorId tensor = Plan::tensor_of_input(input);
-      detail::check_same_cut(field, evaluation->layout(), "input " + std::to_string(input), tensor);
-      field.reserve_margin(detail::margins_of<Field::rank>(evaluation->layout(), tensor));
+      detail::check_same_cut(field, layout, "input " + std::to_string(input), tensor);
+      field.reserve_margin(detail::margins_of<Field::rank>(layout, tensor));
     });
-    return *evaluation;
+    return *kept;
+  }
+  template <PlanKind Kind, class Image>
+  EvaluationOf<Kind, Image>& evaluation(const Image& image, const char* user = "a network") {
+    return *this->template bind<Kind>(image, user);
   }
 
   template <class Image, class Why = WhyNot<ModelType, Image, NoWeight, NoWeight, T>>
@@ -255,39 +261,46 @@ class Network {
   /// Bytes in which sharded parameters and their gradients are whole for a while.
   std::size_t staging_bytes() const { return access_.staging_bytes(); }
 
-  /// A copy of the evaluation's output as a field, or of its outputs.
+  /// A copy of the evaluation's output as a field on the image's mesh, or of its outputs.
+  template <class Image, class MeshType, class E>
+  static Prediction<Image> prediction_on(const DeviceMesh<MeshType>& mesh, const E& evaluation) {
+    return [&]<int... I>(std::integer_sequence<int, I...>) {
+      return Prediction<Image>(
+          copy_of<detail::OutputField<ModelType, Image, I>>(mesh, evaluation, E::plan().prediction[I])...);
+    }(std::make_integer_sequence<int, outputs_of<ModelType>>{});
+  }
   template <class Image, class E>
   static Prediction<Image> prediction(const Image& image, const E& evaluation) {
-    if constexpr (outputs_of<ModelType> == 1)
-      return output<0>(image, evaluation);
-    else
-      return [&]<int... I>(std::integer_sequence<int, I...>) {
-        return Prediction<Image>(output<I>(image, evaluation)...);
-      }(std::make_integer_sequence<int, outputs_of<ModelType>>{});
-  }
-  template <int Number, class Image, class E>
-  static detail::OutputField<ModelType, Image, Number> output(const Image& image, const E& evaluation) {
-    return copy_of<detail::OutputField<ModelType, Image, Number>>(image, evaluation, E::plan().prediction[Number]);
+    return prediction_on<Image>(image.mesh(), evaluation);
   }
 
-  /// A copy of the gradient of the I-th input, after a backward of training_with_input_gradient or vjp; zeros where the
+  /// A copy of the gradient of the I-th input, after a backward of training_with_input_gradient or vjp; zeros if the
   /// model does not read it.
   template <std::size_t I = 0, class Image, class E>
   static auto input_gradient(const Image& image, const E& evaluation) {
     using Field = typename detail::given<Image>::template field<I>;
     const TensorId tensor = E::plan().input_gradient[I];
-    if (tensor >= 0) return copy_of<Field>(image, evaluation, tensor);
+    if (tensor >= 0) return copy_of<Field>(image.mesh(), evaluation, tensor);
     const StoredTensor& input = E::plan().tensors[static_cast<int>(I)];
     return Field(Field::make_shape(image.mesh(),
                                    evaluation.layout().template field_cuts<Field::rank>(input.level, input.channels)));
   }
 
  private:
-  template <class Field, class Image, class E>
-  static Field copy_of(const Image& image, const E& evaluation, TensorId tensor) {
+  template <class E, class Image>
+  std::shared_ptr<E> made(const Image& image) {
+    Layout layout(E::plan(), image.decomposition(), image.mesh().rank(), image.cuts(),
+                  ValueBytes::of<typename Image::value_type>());
+    auto access = access_(layout, image);
+    return std::make_shared<E>(std::move(layout), detail::sub_meshes(image), arena_, std::move(access),
+                               detail::field_context<FieldsOf<Image>>(image));
+  }
+
+  template <class Field, class MeshType, class E>
+  static Field copy_of(const DeviceMesh<MeshType>& mesh, const E& evaluation, TensorId tensor) {
     const StoredTensor& stored = E::plan().tensors[tensor];
     const auto cuts = evaluation.layout().template field_cuts<Field::rank>(stored.level, stored.channels);
-    Field result(Field::make_shape(image.mesh(), cuts), Field::Start::unwritten);
+    Field result(Field::make_shape(mesh, cuts), Field::Start::unwritten);
     evaluation.copy_tensor(tensor, detail::view_of(result));
     return result;
   }
@@ -299,16 +312,15 @@ class Network {
     bool operator==(const Key&) const = default;
   };
 
-  template <class E>
   struct Slot {
-    std::unique_ptr<E> evaluation;
     Key key;
+    std::any evaluation;  ///< a std::shared_ptr, whose type depends on the image's channels
   };
 
   detail::ParameterAccess<T, P> access_;
   std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
   std::size_t evaluations_ = 0;
-  std::array<std::any, 4> slots_;  ///< one per PlanKind; the evaluation's type depends on the image's channels
+  std::array<Slot, 4> slots_;  ///< one for each PlanKind
 };
 
 /// The model's output for an image: forward only, nothing kept. Placements of the image in and out; collectives: the

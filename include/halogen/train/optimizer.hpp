@@ -259,14 +259,15 @@ class OptimizerState {
   template <class Why = why::gradient_is_partial>
   void step(const Held& parameters, const Parameters<ModelType, T, Partial<Sum>>& gradient) = delete;
 
-  /// Of the next steps, captured ones too; nothing is waited for. The schedule multiplies it. Give all ranks the same.
+  /// Sets the learning rate of all following steps, captured ones too, without a wait. The schedule multiplies it.
+  /// Every rank must pass the same value. Throws CollectiveError if lr is negative or not finite.
   void set_learning_rate(double lr) {
     Optimizer settings = settings_;
     settings.lr = lr;
     settings_ = checked(settings);
     set(lr, -1);
   }
-  /// That of the next step; waits for the device where there is a schedule.
+  /// The learning rate of the next step. Waits for the device if there is a schedule.
   double learning_rate() const {
     const RateSchedule& schedule = settings_.schedule;
     if (schedule.shape == RateSchedule::Shape::constant && schedule.warmup == 0) return settings_.lr;
@@ -289,17 +290,17 @@ class OptimizerState {
   /// The moving average of the parameters that are trained, where OptimizerOptions::average asks for one; null else.
   const Held* average() const { return average_ ? &*average_ : nullptr; }
 
-  /// Goes on as after so many steps, which left the moments that it now has.
+  /// Continues as after so many steps, which made the moments that it now has.
   void set_steps(index_t steps) {
     if (steps < 0)
       throw CollectiveError(std::string(Optimizer::name) + ": " + std::to_string(steps) + " steps: give 0 or more");
     set(-1, steps);
   }
 
-  /// Another number for each state that was made: whoever has kept pointers into it knows it again.
+  /// A number unique to this state, so that a holder of its pointers can tell whether it is still the same state.
   std::size_t identity() const { return identity_; }
 
-  /// Of the moments and the average.
+  /// Bytes of the moments and of the average.
   std::size_t bytes() const {
     std::size_t values = average_ ? average_->view().size() : 0;
     for (const Held& moment : moments_) values += moment.view().size();
@@ -309,7 +310,7 @@ class OptimizerState {
  private:
   using Schedule = kernels::OptimizerSchedule<T>;
 
-  /// What is negative stays as it is.
+  /// Negative arguments leave the value unchanged.
   void set(double lr, index_t steps) {
     launch_range(execution_space{}, "halogen::optimizer_schedule", 1,
                  kernels::OptimizerSet<T>{schedule_.data(), lr, steps});

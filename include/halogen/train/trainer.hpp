@@ -7,22 +7,22 @@
 #include <utility>
 #include <vector>
 
+#include "halogen/train/batch_gradient.hpp"
 #include "halogen/train/captured_step.hpp"
-#include "halogen/train/expression_step.hpp"
 #include "halogen/train/gradient_mean.hpp"
-#include "halogen/train/loss.hpp"
-#include "halogen/train/network.hpp"
 #include "halogen/train/not_finite.hpp"
 #include "halogen/train/optimizer.hpp"
 #include "halogen/train/parameters/parameter_memory.hpp"
+#include "halogen/train/step_result.hpp"
 #include "halogen/train/value_and_grad.hpp"
 
 namespace halogen {
 
-/// seed: of the parameters' first values, and of what layers draw in each step. groups, average: as OptimizerOptions.
-/// check: each step and accumulate() waits for its loss and gradient and looks at them. Where one is not finite nothing
-/// is updated, and CollectiveError names the first field of the batch, parameter, and layer with such a number, and its
-/// point. Costs a wait and a copy of the gradient to the host for each step: it is for a search.
+/// seed: of the parameters' first values, and of the random numbers that layers draw in each step. groups, average: as
+/// in OptimizerOptions. check: each step() and accumulate() waits for its loss and gradient and looks at them. If one
+/// is not finite, nothing is updated, and a CollectiveError names the first field of the batch, the first parameter and
+/// the first layer with such a number, and its point. The check is for a search: it costs a wait and a copy of the
+/// gradient to the host in each step.
 struct TrainerOptions {
   std::uint64_t seed = 0;
   std::vector<ParameterGroup> groups{};
@@ -30,11 +30,11 @@ struct TrainerOptions {
   bool check = false;
 };
 
-/// Trainer trainer(UNet{}, AdamW{.lr = 1e-3}, mesh, {.seed = 7}); value type float, or the last but one template
-/// argument; with float parameters images, labels and weights may each be of bfloat16: of bfloat16 images a step stores
-/// and sends two-byte values (activations, gradients of activations, halos) and computes in float. Images (N, C, H, W)
-/// or (N, C, D, H, W) may be cut in all but C. One step: halos and norm sums of the
-/// layers, two small sums of the loss, and
+/// Trainer trainer(UNet{}, AdamW{.lr = 1e-3}, mesh, {.seed = 7}); T, the type of the parameters, is float or given as a
+/// template argument. Images (N, C, H, W) or (N, C, D, H, W) may be cut in all dimensions but C. With float parameters,
+/// image, label and weight may each be bfloat16. If the image is, then activations, their gradients and halos are
+/// stored and sent in two bytes; arithmetic stays float. A step sends the halos and the sums of norms of its layers,
+/// two small sums of the loss, and
 ///
 ///   parameters, moments          gradient
 ///   Replicate                    one all_reduce
@@ -45,8 +45,9 @@ class Trainer {
   static constexpr bool sharded = ShardsParameters<Sharding>;
   static_assert(sharded || std::is_same_v<Sharding, Replicate>, "Trainer's last argument is shard_parameters<...>");
   using P = std::conditional_t<sharded, Shard<0>, Replicate>;
-  using Gradient = Parameters<ModelType, T, gradient_placement_t<P>>;
   using Net = Network<ModelType, T, P>;
+  using Held = Parameters<ModelType, T, P>;
+  using Batch = detail::BatchGradient<ModelType, T, P>;
 
  public:
   Trainer(ModelType, Optimizer optimizer, const DeviceMesh<MeshType>& mesh, TrainerOptions options = {},
@@ -56,67 +57,27 @@ class Trainer {
         state_(optimizer, parameters_, {options.groups, options.average}),
         seed_(options.seed),
         check_(options.check),
-        network_(std::make_unique<Net>(parameters_)) {}
+        gradient_(parameters_) {}
 
-  /// The result of one step, until the next step or accumulate(), which reuse its memory; the prediction until
-  /// predict() too. Read later, it throws Error. By an expression loss, its value is there.
-  template <class Image, PlanKind Plan = PlanKind::training>
-  class Step {
-   public:
-    Step(Trainer& trainer, const Image& image)
-        : trainer_(trainer),
-          image_(image),
-          value_(trainer.expression_value_),
-          step_(trainer.differentiated_),
-          predictions_(trainer.predicted_) {}
-
-    /// The loss before the update, the same on all ranks; waits for the device.
-    double item() const {
-      if constexpr (Plan == PlanKind::vjp)
-        return value_;
-      else
-        return evaluation().loss();
-    }
-    /// The prediction before the update, placed as the image; a tuple of a model's several.
-    auto prediction() const {
-      if (predictions_ != trainer_.predicted_)
-        throw Error("prediction() of a step before predict(), which used its memory: read it before");
-      return Net::prediction(image_, evaluation());
-    }
-
-   private:
-    auto& evaluation() const {
-      if (step_ != trainer_.differentiated_)
-        throw Error(
-            "item() or prediction() of an earlier step: a trainer keeps the last one's; read each step's before the "
-            "next");
-      return trainer_.network_->template evaluation<Plan>(image_);
-    }
-
-    Trainer& trainer_;
-    Image image_;
-    double value_;
-    std::size_t step_, predictions_;
-  };
   template <class Loss>
-  static constexpr PlanKind step_plan = detail::is_expression_loss<Loss> ? PlanKind::vjp : PlanKind::training;
+  static constexpr PlanKind step_plan = Batch::template plan<Loss>;
   template <class Loss, class Image>
-  using StepOf = Step<Image, step_plan<Loss>>;
+  using StepOf = StepResult<Net, Image, step_plan<Loss>>;
 
-  /// Forward, backward, update. label: the prediction's shape and cut; weight: one channel, or none. Of an
-  /// expression_loss label and weight are what it takes.
+  /// Forward, backward, update. The label has the shape and cut of the prediction, and the weight, if there is one, has
+  /// one channel. An expression_loss takes any label and weight.
   template <class Loss, class Image, class Label, class Weight = NoWeight>
     requires Fits<ModelType, Image, Label, Weight, T, Loss>
   StepOf<Loss, Image> step(const Loss& loss, const Image& image, const Label& label, const Weight& weight = no_weight) {
-    auto& evaluation = differentiate("step", loss, image, label, weight);
-    Gradient& gradient = gradient_of(image);
-    const double* least_weight = evaluation.loss_weight();
-    if (mean_.pending() > 0) least_weight = mean_.take(gradient, divisors_of<Loss>(evaluation, image));
+    const auto& evaluation = differentiate("step", loss, image, label, weight);
+    auto& gradient = gradient_of(image);
+    const double* least_weight = evaluation->loss_weight();
+    if (mean_.pending() > 0) least_weight = mean_.take(gradient, Batch::template divisors<Loss>(*evaluation, image));
     if constexpr (sharded)
       state_.step(parameters_, gradient, least_weight);
     else
       state_.step(parameters_, redistribute<Replicate>(gradient, gradient_image_), least_weight);
-    return {*this, image};
+    return {image, evaluation, gradient_.expression_value(), uses_};
   }
   template <class Loss, class Image, class Label, class Weight = NoWeight,
             class Why = WhyNot<ModelType, Image, Label, Weight, T, Loss>>
@@ -124,9 +85,10 @@ class Trainer {
   void step(const Loss&, const Image& image, const Label& label,  // an expression? write Image v = u + 1; and give v
             const Weight& weight = no_weight) = delete;
 
-  /// A step by what loss_of(net) returns: whatever value_and_grad takes, such as a loss of several steps of a rollout.
-  /// Returns its value before the update. Keep to one loss: plans and memory are kept from step to step. Sharded
-  /// parameters take losses such as mse(net(x), y) alone. CollectiveError after accumulate().
+  /// A step whose loss is loss_of(net), which may be anything that value_and_grad takes, such as a loss of several
+  /// steps of a rollout. Returns the loss before the update. Give the same loss_of in each step: plans and memory are
+  /// kept from step to step. With sharded parameters the loss must be of the form mse(net(x), y). Throws
+  /// CollectiveError after accumulate().
   ///
   ///   trainer.step([&](auto net) { return hg::mean(hg::square(hg::rollout<3>(net, now) - after_three)); });
   template <class LossOf>
@@ -153,24 +115,25 @@ class Trainer {
     return std::get<0>(result);
   }
 
-  /// Adds the gradient of this loss to those of the next step, its own among them: n - 1 calls and a step are a step
-  /// with one batch of all their points, each by its weight (gradient_mean.hpp). An expression loss counts by the
-  /// samples of its batch. Nothing is updated, and nothing sent for it but what sharded parameters send. The images of
-  /// one step are placed alike. CollectiveError where a batch counts more in one output than in another.
+  /// Accumulates this batch's gradient. The next step() averages it with its own: n - 1 calls of accumulate() and one
+  /// step() equal one step with all their points in one batch (gradient_mean.hpp). A batch counts by its weights or
+  /// points; with an expression loss it counts by its samples. Nothing is updated, and nothing is sent except what
+  /// sharded parameters send. All batches of one step must be placed alike. Throws CollectiveError if a batch counts
+  /// more in one output than in another.
   template <class Loss, class Image, class Label, class Weight = NoWeight>
     requires Fits<ModelType, Image, Label, Weight, T, Loss>
   StepOf<Loss, Image> accumulate(const Loss& loss, const Image& image, const Label& label,
                                  const Weight& weight = no_weight) {
     const auto& evaluation = differentiate("accumulate", loss, image, label, weight);
-    mean_.add(gradient_of(image), divisors_of<Loss>(evaluation, image));
-    return {*this, image};
+    mean_.add(gradient_of(image), Batch::template divisors<Loss>(*evaluation, image));
+    return {image, evaluation, gradient_.expression_value(), uses_};
   }
   template <class Loss, class Image, class Label, class Weight = NoWeight,
             class Why = WhyNot<ModelType, Image, Label, Weight, T, Loss>>
     requires(!Fits<ModelType, Image, Label, Weight, T, Loss>)
   void accumulate(const Loss& loss, const Image& image, const Label& label, const Weight& weight = no_weight) = delete;
 
-  /// The same step of these fields, to be called again and again: on a device one launch (captured_step.hpp).
+  /// A step of these fields, to be called again and again. On a device each call is one launch (captured_step.hpp).
   template <class Loss, class Image, class Label, class Weight = NoWeight>
     requires(!sharded && Fits<ModelType, Image, Label, Weight, T, Loss>)
   CapturedStep<Trainer, Loss, Image, Label, Weight> capture(const Loss& loss, const Image& image, const Label& label,
@@ -190,44 +153,39 @@ class Trainer {
   void capture(const Loss& loss, const Image& image, const Label& label,  // an expression? write Image v = u + 1;
                const Weight& weight = no_weight) = delete;
 
-  /// What a recorded step depends on: the evaluations made so far, and how often its memory has moved or was another's.
-  /// The same numbers on all ranks, so that they record, and start what was recorded, together.
-  template <class Image, class Label, class Weight>
-  StepMemory memory_of_step(const Image& image, const Label& label, const Weight& weight) {
-    const auto growths = [](const auto& field) { return static_cast<std::size_t>(field.margin_growths()); };
-    std::size_t of_inputs = growths(image), of_labels = 0, of_weights = 0;
-    detail::for_each_more(image, [&](const auto& field, int) { of_inputs += growths(field); });
-    network_->template evaluation<PlanKind::training>(image, "capture");
+  /// For CapturedStep: the evaluation of a step with this image, and the gradient's memory.
+  template <class Image>
+  const auto& bind_step(const Image& image) {
+    const auto& evaluation = gradient_.network().template bind<PlanKind::training>(image, "capture");
     gradient_of(image);
-    [&]<int... I>(std::integer_sequence<int, I...>) {
-      const auto add = [&]<class Field>(std::size_t& sum, const Field& field) {
-        if constexpr (!std::is_same_v<Field, NoWeight>) sum += growths(field);
-      };
-      (add(of_labels, detail::one_of<I>(label)), ...), (add(of_weights, detail::one_of<I>(weight)), ...);
-    }(std::make_integer_sequence<int, outputs_of<ModelType>>{});
-    return {network_->evaluations(), of_inputs, of_labels, of_weights, gradients_, state_.identity()};
+    return evaluation;
+  }
+  /// What a recorded step depends on, after bind_step: the evaluations made so far, and how often its memory has moved
+  /// or was another's. The numbers are the same on all ranks, so all record, and start what was recorded, together.
+  template <class Image, class Label, class Weight>
+  StepMemory memory_of_step(const Image& image, const Label& label, const Weight& weight) const {
+    const auto [of_inputs, of_labels, of_weights] = detail::margin_growths<outputs_of<ModelType>>(image, label, weight);
+    return {gradient_.network().evaluations(), of_inputs, of_labels, of_weights, gradient_.made(), state_.identity()};
+  }
+  /// The result of a recorded step of this evaluation that has been started again. means: how its loss follows from its
+  /// sums, as when it was recorded.
+  template <class Image, class E>
+  StepResult<Net, Image, PlanKind::training> replayed(const Image& image, const std::shared_ptr<E>& evaluation,
+                                                      const LossMeans& means) {
+    ++uses_.steps;
+    evaluation->set_loss_means(means);
+    return {image, evaluation, 0, uses_};
   }
 
   /// Whether gradients of accumulate() wait for a step.
   bool has_pending() const { return mean_.pending() > 0; }
 
-  /// How the last step's loss follows from its sums, and the same of a step that was recorded.
-  template <class Image>
-  LossMeans loss_means(const Image& image) {
-    return network_->template evaluation<PlanKind::training>(image).loss_means();
-  }
-  template <class Image>
-  void set_loss_means(const Image& image, const LossMeans& means) {
-    ++differentiated_;
-    network_->template evaluation<PlanKind::training>(image).set_loss_means(means);
-  }
-
   /// The model's output with the present parameters.
   template <class Image>
     requires Fits<ModelType, Image, NoWeight, NoWeight, T>
   auto predict(const Image& image) {
-    ++predicted_;
-    return network_->infer(parameters_, image);
+    ++uses_.predictions;
+    return gradient_.network().infer(parameters_, image);
   }
   template <class Image, class Why = WhyNot<ModelType, Image, NoWeight, NoWeight, T>>
     requires(!Fits<ModelType, Image, NoWeight, NoWeight, T>)
@@ -236,8 +194,8 @@ class Trainer {
   const DeviceMesh<MeshType>& mesh() const { return mesh_; }
   const Parameters<ModelType, T, P>& parameters() const { return parameters_; }
 
-  /// Their moving average (TrainerOptions::average), the buffers as they are: hg::infer(trainer.averaged_parameters(),
-  /// x).
+  /// The moving average of the parameters (TrainerOptions::average), with the buffers as they are:
+  /// hg::infer(trainer.averaged_parameters(), x). Throws CollectiveError if the trainer keeps no average.
   Parameters<ModelType, T, P> averaged_parameters() const {
     if (state_.average() == nullptr)
       throw CollectiveError("this trainer keeps no average of its parameters: make it with {.average = 0.999}");
@@ -247,26 +205,28 @@ class Trainer {
     Kokkos::deep_copy(Kokkos::subview(result.view(), trained), Kokkos::subview(state_.average()->view(), trained));
     return result;
   }
-  /// Moments, number of steps, learning rate; io/checkpoint.hpp saves and loads the first two.
+  /// Moments, number of steps and learning rate.
   OptimizerState<ModelType, T, P, Optimizer>& optimizer_state() { return state_; }
   const OptimizerState<ModelType, T, P, Optimizer>& optimizer_state() const { return state_; }
 
-  /// Of the next steps, captured ones too. Give all ranks the same. Throws CollectiveError for what is no rate.
+  /// Sets the learning rate of all following steps, captured ones too. Every rank must pass the same value. Throws
+  /// CollectiveError if lr is negative or not finite.
   ///
   ///   trainer.set_learning_rate(1e-3 * 0.5 * (1 + std::cos(std::numbers::pi * epoch / epochs)));
   void set_learning_rate(double lr) { state_.set_learning_rate(lr); }
   double learning_rate() const { return state_.learning_rate(); }
 
-  /// Bytes on this rank, as allocated; gradient and staging from the first step on.
+  /// Bytes that are allocated on this rank. The gradient and the staging buffers are allocated in the first step.
   ParameterMemory parameter_memory() const {
-    return {parameters_.view().size() * sizeof(T), gradient_ ? gradient_->view().size() * sizeof(T) : 0, state_.bytes(),
-            network_->staging_bytes()};
+    return {parameters_.view().size() * sizeof(T), gradient_.bytes(), state_.bytes(),
+            gradient_.network().staging_bytes()};
   }
 
-  /// The plan's layout on this rank, once a step has been taken with such an image.
+  /// The layout on this rank of the training plan for such an image. Collective. If the last step's image had other
+  /// extents, cuts or another mesh, the evaluation of that image is lost: read that step's result before.
   template <class Image>
   const Layout& layout(const Image& image) {
-    return network_->template evaluation<PlanKind::training>(image).layout();
+    return gradient_.network().template evaluation<PlanKind::training>(image).layout();
   }
 
  private:
@@ -277,73 +237,39 @@ class Trainer {
       return initial_parameters<ModelType, T>(seed);
   }
 
-  /// Forward and backward; returns the evaluation.
+  /// Forward and backward. Returns the evaluation.
   template <class Loss, class Image, class Label, class Weight>
-  auto& differentiate(const char* user, const Loss& loss, const Image& image, const Label& label,
-                      const Weight& weight) {
-    auto& evaluation = network_->template evaluation<step_plan<Loss>>(image, user);
-    ++differentiated_;
-    evaluation.set_random({seed_, state_.steps_on_device(), static_cast<std::uint32_t>(mean_.pending())});
-    std::optional<detail::StepCheck<Parameters<ModelType, T, P>>> check;
+  const auto& differentiate(const char* user, const Loss& loss, const Image& image, const Label& label,
+                            const Weight& weight) {
+    const auto& evaluation = gradient_.network().template bind<step_plan<Loss>>(image, user);
+    ++uses_.steps;
+    evaluation->set_random({seed_, state_.steps_on_device(), static_cast<std::uint32_t>(mean_.pending())});
+    std::optional<detail::StepCheck<Held>> check;
     if (check_) check.emplace(parameters_);
-    T* const gradient = gradient_of(image).data();
-    if constexpr (detail::is_expression_loss<Loss>)
-      expression_value_ =
-          detail::run_expression_loss<Net>(evaluation, loss, parameters_.data(), gradient, image, label, weight);
-    else
-      detail::run_training(evaluation, loss, parameters_.data(), gradient, image, label, weight);
+    gradient_.compute(*evaluation, loss, parameters_, image, label, weight);
     if (check)
-      check->after(words_of_step(), loss_value<Loss>(evaluation), gradient_of(image), mesh_.world(), [&] {
-        return detail::words_about_fields(image, label, weight) +
-               detail::words_about_layers<ModelType>(evaluation, image, parameters_.data(), mesh_.world());
-      });
+      check->after(
+          words_of_step(), gradient_.template loss_value<Loss>(*evaluation), gradient_of(image), mesh_.world(), [&] {
+            return detail::words_about_fields(image, label, weight) +
+                   detail::words_about_layers<ModelType>(*evaluation, image, parameters_.data(), mesh_.world());
+          });
     return evaluation;
   }
 
   std::string words_of_step() const { return "step " + std::to_string(state_.steps() + 1); }
-  template <class Loss>
-  double loss_value(auto& evaluation) const {
-    if constexpr (detail::is_expression_loss<Loss>)
-      return expression_value_;
-    else
-      return evaluation.loss();
-  }
 
-  template <class Loss, class Image>
-  static LossDivisors divisors_of(const auto& evaluation, const Image& image) {
-    if constexpr (detail::is_expression_loss<Loss>)
-      return {1, {LossMean{.divisor = static_cast<double>(image.extent(0))}}, {}};
-    else
-      return evaluation.loss_divisors();
-  }
-
-  template <class Image>
-  Gradient& gradient_of(const Image& image) {
-    if constexpr (sharded) {
-      if (!gradient_) gradient_.emplace(parameters_.zeros("halogen::gradient"));
-    } else {
-      const Communicator ranks = detail::sub_meshes(image).samples;
-      if (!gradient_ || !(gradient_->summed_over() == ranks)) {
-        gradient_.emplace("halogen::gradient", ranks);
-        ++gradients_;
-      }
-    }
-    return *gradient_;
-  }
+  auto& gradient_of(const auto& image) { return gradient_.of(parameters_, image); }
 
   DeviceMesh<MeshType> mesh_;
-  Parameters<ModelType, T, P> parameters_;
+  Held parameters_;
   OptimizerState<ModelType, T, P, Optimizer> state_;
   std::uint64_t seed_;
   bool check_;
-  std::optional<Gradient> gradient_;
-  std::size_t gradients_ = 0;                       ///< made so far
-  std::size_t differentiated_ = 0, predicted_ = 0;  ///< how often, so that a Step knows whether it is the last
-  detail::GradientMean<Gradient, T> mean_;
-  double expression_value_ = 0;    ///< of the last expression loss
+  Batch gradient_;
+  detail::GradientMean<typename Batch::Gradient, T> mean_;
+  detail::ResultUses uses_;
   detail::CalledNetworks called_;  ///< by a loss_of
   TransportImage<T> gradient_image_;
-  std::unique_ptr<Net> network_;
 };
 
 template <class ModelType, class Optimizer, class MeshType>

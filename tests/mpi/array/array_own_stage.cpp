@@ -3,7 +3,7 @@
 // its gradient is that of finite differences, on every mesh.
 #include <doctest/doctest.h>
 
-#include "../../examples/extending/implicit_diffusion.hpp"
+#include "../../../examples/extending/implicit_diffusion.hpp"
 #include "support/array.hpp"
 #include "support/refusal.hpp"
 

@@ -19,7 +19,7 @@ template <class T>
 using Plane = hg::Sharded<hg::Tensor<T, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<1>>;
 
 hg::Communicator world() { return support::grid_world(); }
-std::vector<hg::DeviceMesh<Grid>> meshes() { return support::grids(); }
+support::Meshes<Grid> meshes() { return support::grids(); }
 
 template <class T>
 std::vector<T> numbers(int count, int stream) {

@@ -18,7 +18,7 @@ using support::Grid;
 using Plane = hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<1>>;
 constexpr int height = 9, width = 11, count = height * width;
 
-std::vector<hg::DeviceMesh<Grid>> meshes() { return support::grids(); }
+support::Meshes<Grid> meshes() { return support::grids(); }
 
 std::vector<double> numbers(int stream) {
   std::vector<double> values;

@@ -95,7 +95,7 @@ TEST_CASE("statistics, layout and MPI count the same; sums are as many as the mo
 }
 
 TEST_CASE("a formula on paper: 32 rows on 2 x 2, periodic in width, cuts on the grid of tiles and beside it") {
-  if (support::world().size() != 4) return;
+  ONLY_ON_RANKS(4);
   // Exchanged is what a 3 x 3 convolution reads: the image, what each of the ten wrote (nine are read by the next one,
   // and by the backward of their own; the last by its own alone) and both pools' outputs: 13. And, for the gradients of
   // their inputs, the gradients behind all but the first: 9. Upsampled tensors are exchanged coarse.
@@ -121,7 +121,7 @@ TEST_CASE("a formula on paper: 32 rows on 2 x 2, periodic in width, cuts on the 
 }
 
 TEST_CASE("tiles that need no halo run before it is waited for") {
-  if (support::world().size() != 2) return;
+  ONLY_ON_RANKS(2);
   const auto convolutions = [](const hg::DeviceMesh<support::Mesh>& mesh) {
     Training<Net> training(mesh, 1, 256, 32);
     training.step();

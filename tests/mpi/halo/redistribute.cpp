@@ -171,12 +171,12 @@ TEST_CASE("other extents are refused on all ranks, before anything moves") {
 }
 
 TEST_CASE("meshes that number their ranks otherwise are refused on all ranks, before anything moves") {
+  FROM_RANKS(2);
   const auto turned = world().split(0, -world().rank(), "turned");
   const auto mesh = hg::device_mesh<hg::Mesh<"a">>(world(), {-1});
   const auto other = hg::device_mesh<hg::Mesh<"a">>(turned, {-1});
   const Plane<hg::Mesh<"a">, S0> by_rows(mesh, {rows, columns});
   const Plane<hg::Mesh<"a">, S1> elsewhere(other, {rows, columns});
-  if (world().size() == 1) return;
   const auto before = hg::comm_stats().messages;
   const std::string sentence = "redistribute: the rank that is 0 of one mesh is " + std::to_string(world().size() - 1) +
                                " of the other: make both over communicators that number the ranks alike";

@@ -101,7 +101,7 @@ double adjoint_defect(const hg::DeviceMesh<Cube>& mesh, const support::Placed& s
 }  // namespace
 
 TEST_CASE("the adjoint identity for all 4096 pairs, on one mesh after the other") {
-  std::vector<hg::DeviceMesh<Cube>> meshes;
+  support::Meshes<Cube> meshes;
   for (int a = 1; a <= world().size(); ++a)
     for (int b = 1; a * b <= world().size(); ++b)
       if (world().size() % (a * b) == 0) meshes.push_back(hg::device_mesh<Cube>(world(), {a, b, -1}));

@@ -142,8 +142,9 @@ TEST_CASE("a training goes on from a folder with the same bits, replicated and s
     if (world.rank() == 0) {
       const fs::path file = folder.path / "exported.safetensors";
       hg::export_safetensors(folder.path / "step-0000000003", file);
-      hg::Parameters<Net, float> read;
-      const auto all = hg::detail::parameters_in<Net, float>(hg::read_safetensors(file), "", file);
+      auto read = hg::initial_parameters<Net, float>(7);
+      hg::load_parameters(file, read, itself());
+      const auto all = read.to_host();
       const auto first = hg::read_safetensors_header(file).front().tensor;
       CHECK(first.name == hg::parameter_names<Net>().front());
       hg::Trainer alone(Net{}, settings, hg::device_mesh<support::Mesh>(itself(), {1, 1, 1}),
@@ -248,7 +249,7 @@ TEST_CASE("a checkpoint of another model or value type is refused, alike on all 
   const std::string shapes =
       ": tensor '1.enc1.0.weight' is F32 (4 x 3 x 3 x 3), but the model's is F32 (6 x 3 x 3 x 3); tensor '";
   CHECK(sentence.substr(0, (path + shapes).size()) == path + shapes);
-  CHECK(sentence.ends_with(" more: give a checkpoint of this model"));
+  CHECK(sentence.ends_with(" more: give a checkpoint of this model and value type"));
   CHECK(whole(wider) == before);
   const fs::path file = folder.path / "one.safetensors";
   hg::save_checkpoint(file, one, world);
@@ -262,7 +263,11 @@ TEST_CASE("a checkpoint of another model or value type is refused, alike on all 
   hg::Trainer plain(Net{}, settings, mesh, {.seed = 5});
   checkpoints.save(plain);  // the second of step 0
   const std::string lacks = support::refusal<hg::CollectiveError>([&] { checkpoints.load_newest(one); });
-  CHECK(lacks.find("of 'optimizer.average': give a checkpoint of a trainer with these settings") != std::string::npos);
+  CHECK(lacks.find(": there is no tensor 'optimizer.average.0.weight', ") != std::string::npos);
+  const std::string way_out =
+      ": give a checkpoint of this model and value type, written by a trainer with this "
+      "optimiser, or take its parameters alone by load_parameters";
+  CHECK(lacks.ends_with(way_out));
 }
 
 TEST_CASE("the first tensor with a number that is not finite is named, whole and sharded, buffers too") {
@@ -393,6 +398,38 @@ TEST_CASE("a run whose held-out loss is not finite goes on") {
     CHECK(line.find("\"held_out\":NaN,") != std::string::npos);
     fs::remove(folder.path.string() + ".jsonl");
   });
+}
+
+TEST_CASE("a path that the system refuses is told on all ranks, with what to do") {
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, -1, 1});
+  const Folder folder;
+  on_root([&] {
+    fs::create_directories(folder.path);
+    std::ofstream(folder.path / "file") << "x";
+  });
+  hg::Trainer trainer(Net{}, settings, mesh, {.seed = 5});
+  const std::string in = folder.path.string(), long_name(300, 'n');
+  const auto said = [&](auto f) { return support::refusal<hg::CollectiveError>(f); };
+  const auto save_in = [&](const fs::path& path) { return said([&] { hg::Checkpoints(path).save(trainer); }); };
+  CHECK(save_in(folder.path / "file") ==
+        "cannot write checkpoints to '" + in + "/file': it is no folder: remove it, or give another path");
+  CHECK(save_in(folder.path / "file" / "run") == "cannot write checkpoints to '" + in + "/file/run': '" + in +
+                                                     "/file' is no folder: remove it, or give another path");
+  const std::string is_long =
+      "': a name in it has 300 characters, more than the 255 that the system takes: give a shorter path";
+  CHECK(save_in(folder.path / long_name) == "cannot write checkpoints to '" + in + "/" + long_name + is_long);
+  CHECK(said([&] { hg::Checkpoints(folder.path / long_name).load_newest(trainer); }) ==
+        "'" + in + "/" + long_name + is_long);
+  CHECK(said([&] { hg::save_checkpoint(folder.path / "none" / "file", trainer, support::world()); }) ==
+        "cannot write '" + in + "/none/file': there is no folder '" + in + "/none': make it, or give another path");
+  CHECK(said([&] { hg::load_checkpoint(folder.path / "none", trainer, support::world()); }) ==
+        "cannot read '" + in + "/none': there is no such file or folder: give the path of one that is there");
+  CHECK(said([&] {
+          const Batch batch(mesh, 1);
+          const auto data = hg::batches(1, [&](hg::index_t) { return hg::Batch{batch.x, batch.y}; });
+          hg::fit(trainer, hg::mse, data, {.metrics = folder.path / "none" / "run.jsonl"});
+        }) == "cannot write '" + in + "/none/run.jsonl': there is no folder '" + in +
+                  "/none': make it, or give another path");
 }
 
 TEST_CASE("what cannot be written beside the numbers is refused before anything is") {

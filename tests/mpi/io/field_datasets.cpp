@@ -162,6 +162,22 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a constant channel has the deviation 1, so that it is normalised to 0") {
+  Store store = store_of("constant");
+  store.variables.at("h").value = [](auto...) { return 7.5; };
+  const Removed removed({store.file.string() + ".statistics.json"});
+  removed.now();
+  const auto mesh = support::meshes(2).back();
+  const Data data(store, mesh, options_of());
+  CHECK(data.statistics("h").mean[0] == 7.5);
+  CHECK(data.statistics("h").deviation[0] == 1);
+  const auto values = hg::full_tensor(data[0].x);
+  for (const int channel : {0, 3}) {  // h at the times -1 and 0
+    const auto of = values.begin() + channel * height * width;
+    CHECK(std::count(of, of + height * width, 0.0) == height * width);
+  }
+}
+
 TEST_CASE("a large variable is looked at in 64 boxes from its first to its last number") {
   const hg::detail::SeriesVariable large(
       hg::AnyVariable(Computed{"large", {1000, 3, 700, 900}, [](auto...) { return 0.0; }}), 2, true);

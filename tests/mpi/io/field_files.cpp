@@ -111,7 +111,7 @@ TEST_CASE("what does not fit is refused on all ranks with a sentence, and leaves
         }) == cannot(path, "the name 'u' is taken"));
   CHECK(refusal<CollectiveError>([&] {
           hg::save_fields(nowhere, hg::NamedField{"u", u});
-        }) == cannot(nowhere, "No such file or directory"));
+        }) == cannot(nowhere, "there is no folder '/nowhere': make it, or give another path"));
   CHECK(refusal<CollectiveError>([&] {
           hg::save_fields(path, hg::NamedField{"\xff", u});
         }) == cannot(path, "the name of a tensor is not UTF-8"));

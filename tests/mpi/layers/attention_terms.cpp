@@ -17,16 +17,10 @@ using support::Between, support::Relative, support::Told;
 const char* const file = "attention_terms";
 
 /// Attends with the first half of eight channels; the second tells of the keys.
-struct Masked : hg::Module<Masked> {
+template <class... Options>
+struct Masked : hg::Module<Masked<Options...>> {
   constexpr hg::Traced forward(hg::Traced x) const {
-    constexpr hg::Named<"attn", hg::MultiheadAttention<4, 2>> attention;
-    const hg::Traced mask = hg::ReLU{}(hg::chunk<8>(x)[4]);
-    return attention(hg::chunk<2>(x)[0], hg::KeyMask{mask});
-  }
-};
-struct RelativeMasked : hg::Module<RelativeMasked> {
-  constexpr hg::Traced forward(hg::Traced x) const {
-    constexpr hg::Named<"attn", hg::MultiheadAttention<4, 2, hg::RelativeBias<8, 7>>> attention;
+    constexpr hg::Named<"attn", hg::MultiheadAttention<4, 2, Options...>> attention;
     const hg::Traced mask = hg::ReLU{}(hg::chunk<8>(x)[4]);
     return attention(hg::chunk<2>(x)[0], hg::KeyMask{mask});
   }
@@ -174,8 +168,8 @@ TEST_CASE("a bias of distances, a mask and a bias of keys: PyTorch's") {
        "attn.proj.bias"});
   using Near = hg::Named<"attn", hg::MultiheadAttention<4, 2, hg::DistanceBias<Nearness, 9, 8>>>;
   support::check_with_parameters<hg::Sequential<Near>, 4, 4>(file, "by_distance", projections);
-  support::check_with_parameters<Masked, 8, 4>(file, "masked", projections);
-  support::check_with_parameters<RelativeMasked, 8, 4>(file, "relative_masked", with_table);
+  support::check_with_parameters<Masked<>, 8, 4>(file, "masked", projections);
+  support::check_with_parameters<Masked<hg::RelativeBias<8, 7>>, 8, 4>(file, "relative_masked", with_table);
   support::check_with_parameters<Biased, 8, 4>(file, "biased", projections);
   support::check_with_parameters<CrossMasked, 8, 4>(
       file, "cross_masked",
@@ -234,7 +228,7 @@ TEST_CASE("dropout of shares: finite differences, the same on every mesh, anew a
 }
 
 TEST_CASE("a batch that is cut unevenly: a mask lies as the samples do") {
-  if (support::world().size() != 2) return;
+  ONLY_ON_RANKS(2);
   using Image = support::FieldOn<support::Mesh, double, 2>;
   const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {2, 1, 1});
   const auto values = support::numbers<double>(3 * 2 * 12 * 11, 2);
@@ -327,7 +321,7 @@ TEST_CASE("points that see no key: the result is that of the bias alone, gradien
     using Image = support::FieldOn<support::Mesh, T, 8>;
     Image x(mesh, {1, 8, 12, 3});
     x = hg::cast<float>(hg::global_index<1>(x)) - 9.0f;  // all channels are negative, so the mask hides all keys
-    auto parameters = hg::initial_parameters<Masked, hg::compute_type<T>>(1);
+    auto parameters = hg::initial_parameters<Masked<>, hg::compute_type<T>>(1);
     auto step = hg::value_and_grad([&](auto net) { return hg::mean(hg::square(net(x) - 1.0f)); });
     const auto [loss, gradient] = step(parameters);
     CHECK(std::isfinite(static_cast<double>(loss)));
@@ -349,7 +343,7 @@ void check_hidden(int mask, int first, int last, bool are_queries, double tolera
   using Image = support::FieldOn<support::Mesh, T, 8>;
   using Out = support::FieldOn<support::Mesh, T, 4>;
   using Weight = support::FieldOn<support::Mesh, T, 1>;
-  constexpr std::size_t points = 8 * 5;
+  constexpr std::size_t points = 12 * 5;
   const auto values = support::numbers<T>(2 * 8 * points, 1), labels = support::numbers<T>(2 * 4 * points, 2);
   const auto hidden = [&](std::size_t n, std::size_t p) { return values[(8 * n + mask) * points + p] <= 0; };
   std::vector<T> weights(2 * points, T(1));
@@ -365,9 +359,9 @@ void check_hidden(int mask, int first, int last, bool are_queries, double tolera
         const int channel = static_cast<int>(i / points % 8);
         if (channel >= first && channel < last && hidden(i / points / 8, i % points)) x[i] = at_hidden;
       }
-      const auto image = hg::distribute_tensor<Image>(mesh, {2, 8, 8, 5}, x);
-      const auto y = hg::distribute_tensor<Out>(mesh, {2, 4, 8, 5}, labels);
-      const auto w = hg::distribute_tensor<Weight>(mesh, {2, 1, 8, 5}, weights);
+      const auto image = hg::distribute_tensor<Image>(mesh, {2, 8, 12, 5}, x);
+      const auto y = hg::distribute_tensor<Out>(mesh, {2, 4, 12, 5}, labels);
+      const auto w = hg::distribute_tensor<Weight>(mesh, {2, 1, 12, 5}, weights);
       auto step = hg::value_and_grad([&](auto net) { return hg::mse(net(image), y, w); });
       return hg::redistribute<hg::Replicate>(std::get<1>(step(parameters))).to_host();
     };
@@ -379,8 +373,8 @@ void check_hidden(int mask, int first, int last, bool are_queries, double tolera
 
 TEST_CASE("hidden points that are NaN or infinite reach no gradient: not even of the projections that read them") {
   if (!hg::runs_on_host) return;  // on a device weight gradients multiply such points by 0
-  check_hidden<Masked, double>(4, 0, 4, true, 1e-12);
-  check_hidden<RelativeMasked, double>(4, 0, 4, true, 1e-12);
+  check_hidden<Masked<>, double>(4, 0, 4, true, 1e-12);
+  check_hidden<Masked<hg::RelativeBias<12, 5>>, double>(4, 0, 4, true, 1e-12);
   check_hidden<CrossMasked, double>(7, 4, 7, false, 1e-12);
   check_hidden<MaskedBlock, double>(4, 0, 4, true, 1e-12);
   check_hidden<MaskedBlock, float>(4, 0, 4, true, 1e-4);

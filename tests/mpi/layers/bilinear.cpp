@@ -50,14 +50,13 @@ void check_to_skip(int number) {
     return both;
   };
   CAPTURE(number);
-  const int ran = support::on_meshes<Model, Channels>(std::array{batch, height, width}, [&](const auto& mesh) {
+  support::on_meshes<Model, Channels>(std::array{batch, height, width}, [&](const auto& mesh) {
     const auto result = support::unscaled(support::train_once<Model, Channels, 2 * Channels, support::InnerProduct>(
         mesh, {batch, height, width}, picks, image, {height, width},
         beside(std::vector<double>(image.size()), cotangent)));
     CHECK(support::relative_error(result.output, beside(image, fine)) < 1e-14);
     CHECK(support::relative_error(result.input_gradient, expected) < 1e-14);
   });
-  CHECK(ran > 0);
 }
 
 /// Norm and ReLU before the interpolation, read by a periodic window; a ReLU behind it.

@@ -27,7 +27,7 @@ void check_case(int number) {
   const std::vector<double> parameters = joined("weight", "bias"), gradient = joined("grad_weight", "grad_bias");
   const std::vector<float> single(parameters.begin(), parameters.end());
   CAPTURE(number);
-  const int ran = support::on_meshes<Layer, In>(stored.extents("input"), [&](const auto& mesh) {
+  support::on_meshes<Layer, In>(stored.extents("input"), [&](const auto& mesh) {
     CHECK(support::infer<Layer, In>(mesh, stored.extents("input"), single, stored.as<float>("input")) ==
           stored.as<float>("output"));
     const auto result = stored.run<Layer, In, Out>(mesh, parameters);
@@ -35,7 +35,6 @@ void check_case(int number) {
     CHECK(relative_error(result.input_gradient, stored["grad_input"]) < 1e-14);
     CHECK(relative_error(result.parameter_gradient, gradient) < 1e-14);
   });
-  if (support::world().size() <= 2) CHECK(ran > 0);
 }
 
 // -- plain loops
@@ -95,14 +94,13 @@ void check_loops(const Axis (&axes)[3]) {
     input_gradient[at(i)] += parameters[at(v)] * cotangent[at(o)] / static_cast<double>(points);
     gradient[at(v)] += input[at(i)] * cotangent[at(o)] / static_cast<double>(points);
   });
-  const int ran = support::on_meshes<Layer, in>(extents, [&](const auto& mesh) {
+  support::on_meshes<Layer, in>(extents, [&](const auto& mesh) {
     const auto result = support::train_once<Layer, in, out, support::InnerProduct>(
         mesh, extents, parameters, input, {d.outputs(), h.outputs(), w.outputs()}, cotangent);
     CHECK(relative_error(result.output, output) < 1e-12);
     CHECK(relative_error(result.input_gradient, input_gradient) < 1e-12);
     CHECK(relative_error(result.parameter_gradient, gradient) < 1e-12);
   });
-  CHECK(ran > 0);
 }
 
 constexpr int in = 3, out = 5;

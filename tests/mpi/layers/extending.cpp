@@ -8,11 +8,12 @@
 #include "support/refusal.hpp"
 #include "support/stored.hpp"
 
-#include "../../examples/extending/attention.hpp"
-#include "../../examples/extending/bilateral.hpp"
-#include "../../examples/extending/field_norm.hpp"
-#include "../../examples/extending/gate.hpp"
-#include "../../examples/extending/transpose.hpp"
+#include "../../../examples/extending/attention.hpp"
+#include "../../../examples/extending/bilateral.hpp"
+#include "../../../examples/extending/field_norm.hpp"
+#include "../../../examples/extending/gate.hpp"
+#include "../../../examples/extending/transpose.hpp"
+#include "../../../examples/extending/wind_speed.hpp"
 
 namespace test_extending {
 
@@ -176,6 +177,15 @@ TEST_CASE("an operation with a barrier sum of its own") {
   }
 }
 
+TEST_CASE("a layer that refuses an odd number of components, given an even one: every mesh, the definition") {
+  support::check_composition<hg::Sequential<Conv<2, 4>, WindSpeed, Conv<2, 2>>, 2, 2>();
+  const auto x = support::numbers<double>(4 * 35, 6);
+  const auto y = support::infer<WindSpeed, 4>(support::alone(), {1, 5, 7}, std::vector<double>{}, x);
+  REQUIRE(y.size() == 70);
+  for (std::size_t i = 0; i < 70; ++i)
+    CHECK(y[i] == doctest::Approx(std::sqrt(x[i] * x[i] + x[70 + i] * x[70 + i] + 1e-6)).epsilon(1e-13));
+}
+
 /// With a norm and an activation before it; a sum of what it reads and what it makes.
 using Mirrored = hg::Sequential<Conv<2, 4>, hg::GroupNorm<2, 4>, hg::ReLU, hg::Residual<Transpose>, Conv<4, 3>,
                                 Transpose, hg::Tanh, Transpose, hg::Conv2d<3, 2>>;
@@ -288,6 +298,63 @@ struct Summing : hg::SampleSumLaunch<1> {
     return hg::kernels::CopyRows<S, std::decay_t<decltype(x)>>{x, 0};
   }
 };
+/// y = x. The launch of one direction also asks for what it does not declare.
+template <class Ask>
+struct Asking {
+  template <bool Backward>
+  struct Launch {
+    static constexpr const char *label = "asking", *suffix = Backward ? " backward" : "";
+    template <class S, hg::Form>
+    static auto rows(const hg::LaunchAt<S>& at) {
+      if constexpr (Ask::backward == Backward) Ask::of(at);
+      if constexpr (Backward)
+        return hg::kernels::CopyRows<S, hg::kernels::GradientReader<S>>{at.gradient(0), at.first_channel()};
+      else
+        return hg::kernels::CopyRows<S, hg::kernels::ValueReader<S>>{at.value(0), 0};
+    }
+  };
+};
+#define ASKS(Name, Backward, ...)                                      \
+  struct Name {                                                        \
+    static constexpr bool backward = Backward;                         \
+    static void of(const auto& at) { static_cast<void>(__VA_ARGS__); } \
+  }
+ASKS(ValueInVjp, true, at.value(1));
+ASKS(GradientAsValue, true, at.value(0));
+ASKS(GradientInForward, false, at.gradient(0));
+ASKS(NegativeOperand, false, at.windowed_value(-1));
+ASKS(ResultInVjp, true, at.tensor(1));
+ASKS(Fetched, false, at.fetch(1, [](const hg::SpaceBox& box) { return box; }));
+ASKS(Weight, false, at.parameter(0));
+ASKS(WeightGradient, true, at.parameter_gradient(0));
+ASKS(OtherTensor, true, at.stored_tensor(at.plan().tensor_of_input(0)));
+#undef ASKS
+
+/// Reads neighbours, and does not wait for those of other ranks.
+struct Hasty : hg::Module<Hasty> {
+  struct Launch {
+    static constexpr const char* label = "hasty";
+    static constexpr bool common_output = false;
+    template <class S, hg::Form>
+    static void run(const hg::LaunchAt<S>& at) {
+      using Reader = hg::kernels::ValueReader<S>;
+      const hg::TensorId output = at.launch().output;
+      at.write_field(label, hg::kernels::CopyRows<S, Reader>{at.windowed_value(0), 0}, at.stored_tensor(output),
+                     at.plan().tensors[output]);
+    }
+  };
+  static constexpr void emit_forward(hg::Planner& planner, const hg::Node& node) {
+    planner.emit_forward(node, planner.launch<Launch>(node).read(planner.read(node, hg::Pattern::window())));
+  }
+  static constexpr void emit_vjp(hg::Planner&, const hg::Node&) {}
+  static constexpr hg::Operation operation{"hasty", emit_forward, emit_vjp};
+  constexpr hg::Traced forward(hg::Traced x) const {
+    const hg::Traced y = hg::add_layer(x, operation);
+    for (int d = 1; d < hg::spatial_dimensions; ++d) x.graph->nodes[y.node].window[d] = {.kernel = 3, .padding = 1};
+    return y;
+  }
+};
+
 template <bool>
 using SummingBlocks = Summing<true>;
 template <bool>
@@ -313,6 +380,59 @@ TEST_CASE("launches that write their outputs themselves, between norms; what lau
                        "ChannelSumLaunch, SampleSumLaunch or VectorSumLaunch, or return as many as partials"));
   CHECK(said(support::Same<SummingRanks>{}) ==
         "launch same sums 2 numbers over ranks, and its workspace() says 1: return as many as rank_sums there");
+}
+
+/// What all ranks are told alike by a step of a layer that asks for what it does not declare; between convolutions, so
+/// that its launches have neighbours in the plan.
+template <class Ask>
+void check_asking(const std::string& expected) {
+  using Model = hg::Sequential<hg::Conv2d<2, 2>, support::Same<Asking<Ask>::template Launch>, hg::Conv2d<2, 2>>;
+  CAPTURE(expected);
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    const auto said = support::refusal<hg::CollectiveError>([&] {
+      support::run_composition<Model, 2, 2>(mesh, {2, 12, 11}, support::numbers<double>(12, 1),
+                                            support::numbers<double>(528, 2));
+    });
+    CHECK(said == expected);
+  }
+}
+
+TEST_CASE("a launch reads what it declares, as what it declares it: one sentence on all ranks") {
+  const std::string counted = ", counted from 0: where it is emitted, declare this one by launch.";
+  const std::string values = "planner.read(node, pattern), in a vjp planner.read_again(node, pattern)";
+  const std::string tensors = "planner.result(node) or planner.kept(node, pattern)";
+  check_asking<ValueInVjp>("launch same backward calls value(1), and declares 1 operand" + counted + "read(), with " +
+                           values);
+  check_asking<GradientAsValue>(
+      "launch same backward calls value(0), and declares that operand as a gradient: call gradient(0), or declare "
+      "another operand, where it is emitted, by launch.read(), with " +
+      values);
+  check_asking<GradientInForward>(
+      "launch same calls gradient(0), and declares that operand as a value: call value(0), or declare another operand, "
+      "where it is emitted, by launch.read(), with planner.gradient(planner.gradient_of(node), pattern)");
+  check_asking<NegativeOperand>("launch same calls windowed_value(-1), and declares 1 operand" + counted +
+                                "read(), with " + values);
+  check_asking<ResultInVjp>("launch same backward calls tensor(1), and declares 1 operand" + counted + "read(), with " +
+                            tensors);
+  check_asking<Fetched>("launch same calls fetch(1), and declares 1 operand" + counted +
+                        "read(), with planner.read_field(node), in a vjp planner.read_field_again(node)");
+  check_asking<Weight>("launch same calls parameter(0), and declares 0 parameters" + counted + "use(node.parameter)");
+  check_asking<WeightGradient>("launch same backward calls parameter_gradient(0), and declares 0 parameters" + counted +
+                               "sum_gradient_of(node.parameter)");
+  check_asking<OtherTensor>(
+      "launch same backward calls stored_tensor(0), and neither writes that tensor nor declares an operand that is "
+      "read from it: where it is emitted, declare it by launch.read(), with Planner::tensor(number, pattern)");
+}
+TEST_CASE("a kernel of a launch that reads points of other ranks runs when they are there") {
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, -1, 1});
+  const auto said = support::refusal<hg::Error>([&] {
+    support::infer<Hasty, 2>(mesh, {1, 12, 11}, std::vector<double>{}, support::numbers<double>(264, 1));
+  });
+  CHECK(said == (support::world().size() == 1
+                     ? ""
+                     : "launch hasty reads points of other ranks, and ran its kernel before they had arrived: run it "
+                       "by over_tiles, over_rows, over_points or over_blocks, or call wait_for_halos() before it"));
 }
 
 /// Neighbours, a mean over the field, and three values; one that is normed, one that is concatenated, the image itself.

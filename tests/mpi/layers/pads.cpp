@@ -89,13 +89,12 @@ TEST_CASE("PyTorch's: eight channels") {  // by Winograd's tiles, whose sums are
     const auto bias = stored[name];
     all->insert(all->end(), bias.begin(), bias.end());
   }
-  const int ran = support::on_meshes<Layer, 8>(stored.extents("input"), [&](const auto& mesh) {
+  support::on_meshes<Layer, 8>(stored.extents("input"), [&](const auto& mesh) {
     const auto result = stored.run<Layer, 8, 8>(mesh, parameters);
     CHECK(support::relative_error(result.output, stored["output"]) < 1e-14);
     CHECK(support::relative_error(result.input_gradient, stored["grad_input"]) < 1e-14);
     CHECK(support::relative_error(result.parameter_gradient, gradient) < 1e-14);
   });
-  CHECK(ran > 0);
 }
 TEST_CASE("PyTorch's ReflectionPad and ReplicationPad") {
   support::check_stored<hg::ReflectionPad2d<1, 2>, 2>("pads", 0);

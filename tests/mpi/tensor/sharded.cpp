@@ -25,7 +25,7 @@ using Rows = hg::Sharded<hg::Tensor<float, hg::dyn, 3>, Grid, hg::Shard<0>, hg::
 using Columns = hg::Sharded<hg::Tensor<double, 2, hg::dyn>, Grid, hg::Replicate, hg::Shard<1>>;
 
 hg::Communicator world() { return support::grid_world(); }
-std::vector<hg::DeviceMesh<Grid>> meshes() { return support::grids(); }
+support::Meshes<Grid> meshes() { return support::grids(); }
 
 template <class T>
 std::vector<T> counted(std::size_t n, int from = 0) {

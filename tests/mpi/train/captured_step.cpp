@@ -166,6 +166,18 @@ TEST_CASE("the loss of a recorded step is its own, whatever step came between") 
   Recorder::idle() = false;
 }
 
+TEST_CASE("a step's result is of its own evaluation, also where another image's has taken its place") {
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, -1, 1});
+  Training training(mesh), wider(mesh, width + 4);
+  const auto step = training.trainer.step(hg::mse, training.image, training.label);
+  const double loss = step.item();
+  training.trainer.layout(training.image);  // the same evaluation
+  training.trainer.predict(wider.image);    // another plan
+  CHECK(step.item() == loss);
+  training.trainer.layout(wider.image);
+  CHECK_THROWS_WITH_AS(step.item(), doctest::Contains("an earlier step"), hg::Error);
+}
+
 TEST_CASE("margins grow on all ranks or on none") {
   const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, -1, 1});
   Training training(mesh);

@@ -24,7 +24,7 @@ Field moved(const Field& u) {
   return u + hg::shift<0, -1>(p) + hg::shift<0, 1>(p) + hg::shift<1, -1>(p) + hg::shift<2, -1>(p) + hg::shift<3, -2>(p);
 }
 
-std::vector<hg::DeviceMesh<Mesh>> batch_meshes() {
+Meshes<Mesh> batch_meshes() {
   return {hg::device_mesh<Mesh>(world(), {-1, 1, 1}), hg::device_mesh<Mesh>(world(), {1, -1, 1})};
 }
 

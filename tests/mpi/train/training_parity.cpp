@@ -39,7 +39,7 @@ struct Globe {
 };
 
 /// All meshes height x width of the world's ranks that leave no piece empty.
-std::vector<hg::DeviceMesh<support::Mesh>> planes() { return support::meshes(1); }
+support::Meshes<support::Mesh> planes() { return support::meshes(1); }
 
 double loss_after_20_steps(const hg::DeviceMesh<support::Mesh>& mesh) {
   const Globe<double> globe;

@@ -6,8 +6,8 @@
 //   placement of all three  result      moves on that mesh dimension
 //   Shard<0>, Shard<1>      the same    nothing: samples and heads are whole
 //   Shard<2>                Shard<2>    keys and values travel round a ring, ranks - 1 messages a rank, balanced where
-//                                       causal (array/attention/attention_zigzag.hpp); or all goes by heads, two
-//                                       all-to-alls (array/attention/attention_by_heads.hpp); or, deterministic,
+//                                       causal (attention/zigzag.hpp); or all goes by heads, two
+//                                       all-to-alls (attention/way.hpp); or, deterministic,
 //                                       all_gathers of keys and values, backward of queries too
 //   Replicate               Replicate   nothing
 //
@@ -29,7 +29,7 @@ template <FieldOperand Q, FieldOperand K, FieldOperand V>
   requires detail::Attends<Q, K, V>
 auto scaled_dot_product_attention(const Q& query, const K& key, const V& value, const AttentionOptions& options = {}) {
   detail::require_made("scaled_dot_product_attention", query, key, value);
-  return detail::attention_of(options, nullptr, detail::attention_operands(query, key, value));
+  return detail::attention_of(detail::attention_call(options, nullptr, detail::attention_operands(query, key, value)));
 }
 template <FieldOperand Q, FieldOperand K, FieldOperand V, class Why = detail::WhyNoAttention<Q, K, V>>
   requires(!detail::Attends<Q, K, V>)
@@ -48,10 +48,10 @@ template <FieldOperand Q, FieldOperand K, FieldOperand V, FieldOperand Mask>
 auto scaled_dot_product_attention(const Q& query, const K& key, const V& value, const Mask& attn_mask,
                                   const AttentionOptions& options = {}) {
   detail::require_made("scaled_dot_product_attention", query, key, value, attn_mask);
-  return detail::attention_of(
+  return detail::attention_of(detail::attention_call(
       options, nullptr,
       std::tuple_cat(detail::attention_operands(query, key, value),
-                     std::tuple(detail::mask_operand<detail::computed_of<Q, K, V>>(attn_mask))));
+                     std::tuple(detail::mask_operand<detail::computed_of<Q, K, V>>(attn_mask)))));
 }
 template <FieldOperand Q, FieldOperand K, FieldOperand V, FieldOperand Mask,
           class Why = detail::WhyNoMask<detail::placed_of<expression_of<Q>, expression_of<K>, expression_of<V>>, Mask>>

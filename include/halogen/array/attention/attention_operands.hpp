@@ -1,13 +1,12 @@
-// The conditions on attention's operands: at compile time on their placements and static extents, at run time on their
-// extents, cuts and meshes.
+// The conditions on attention's operands that compilers check: their placements and static extents. And operands as
+// fields.
 #pragma once
 
-#include <string>
+#include <limits>
 #include <tuple>
 
 #include "halogen/array/evaluate/moved.hpp"
 #include "halogen/array/evaluate/stored.hpp"
-#include "halogen/halo/kept_moves.hpp"
 
 namespace halogen::detail {
 
@@ -98,6 +97,28 @@ using WhyNoAttention = decltype(attention_misfit<Q, K, V>());
 template <class Q, class K, class V>
 concept Attends = FieldOperand<Q> && FieldOperand<K> && FieldOperand<V> && std::is_void_v<WhyNoAttention<Q, K, V>>;
 
+/// Whether queries are whole on the ranks that cut the keys: vectors of a network, which lie wherever their partners
+/// do. A field that is Replicate is cut as the keys are.
+template <class Q, class K>
+inline constexpr bool are_whole_beside = false;
+template <class M, int... Q, int... K>
+inline constexpr bool are_whole_beside<Placed<M, 4, Q...>, Placed<M, 4, K...>> =
+    ((K == 2) || ...) && ((K == 2 ? Q == any_code : Q == K) && ...);
+template <class Q, class K>
+inline constexpr bool has_whole_queries = are_whole_beside<typename Q::placed, typename K::placed>;
+
+/// Where the result lies, and where keys and values do.
+template <bool WholeQueries, class Q, class K, class V>
+struct attention_places {
+  using queries = placed_of<Q, K, V>;
+  using keys = queries;
+};
+template <class Q, class K, class V>
+struct attention_places<true, Q, K, V> {
+  using keys = placed_of<K, V>;
+  using queries = typename placed_instead<2, replicate_code, keys>::type;
+};
+
 /// The type of stored values for a field or a stored node, of computed values for another expression.
 template <class E>
 struct stored_of {
@@ -134,54 +155,47 @@ auto operand_field(const E& e) {
   }
 }
 
-/// Whether the number of query heads is a multiple of the number of key heads, and they are on the ranks of their keys.
-template <class Query, class Key>
-bool are_groups_of(const Query& query, const Key& key) {
-  const index_t queries = query.extent(1), keys = key.extent(1);
-  if (keys == 0 || queries % keys != 0) return queries == keys;
-  for (int i = 0; i < key.cut(1).parts(); ++i)
-    if (query.cut(1).piece(i).begin != queries / keys * key.cut(1).piece(i).begin) return false;
-  return true;
-}
-
-/// Throws CollectiveError if extents, cuts or meshes that are known only at run time do not fit.
-template <class Query, class Key, class Value>
-void check_attention(const Query& query, const Key& key, const Value& value, bool enable_gqa) {
-  const auto points = [](const auto& a, const auto& b, int d, const char* names) {
-    if (a.extent(d) != b.extent(d))
-      throw CollectiveError("attention: " + std::string(names) + " have " + std::to_string(a.extent(d)) + " and " +
-                            std::to_string(b.extent(d)) + " points in dimension " + std::to_string(d) +
-                            ": give them the same extents");
-    if (a.cut(d) != b.cut(d))
-      throw CollectiveError("attention: " + std::string(names) + " are cut differently in dimension " +
-                            std::to_string(d) + " of " + std::to_string(a.extent(d)) +
-                            " points: cut_as(one, the other) gives them the same cuts");
-  };
-  if (!(query.mesh() == key.mesh()) || !(key.mesh() == value.mesh()))
-    throw CollectiveError("attention: query, key and value lie on different meshes: distribute them on one");
-  for (const int d : {0, 3}) points(query, key, d, "query and key");
-  if (!enable_gqa) points(query, key, 1, "query and key");
-  if (enable_gqa && !are_groups_of(query, key))
-    throw CollectiveError("attention: query and key have " + std::to_string(query.extent(1)) + " and " +
-                          std::to_string(key.extent(1)) +
-                          " heads: with enable_gqa those of the query are a multiple, cut where groups end");
-  for (const int d : {0, 1, 2}) points(key, value, d, "key and value");
-}
-
-/// The shapes for which an attention is prepared.
-struct AttentionAsked {
-  FieldPlace<4> query, key, value;
-  bool is_causal;
-};
-struct AttentionKey {
-  FieldPlaceKey<4> query, key, value;
-  bool is_causal;
-
-  explicit AttentionKey(const AttentionAsked& asked)
-      : query(asked.query), key(asked.key), value(asked.value), is_causal(asked.is_causal) {}
-  bool operator==(const AttentionAsked& asked) const {
-    return query == asked.query && key == asked.key && value == asked.value && is_causal == asked.is_causal;
+/// Why a bias does not fit operands with the placements Where; void if it fits. Along a mesh dimension it must have
+/// their placement or be Replicate.
+template <class Where, class Own>
+constexpr auto bias_place_misfit() {
+  if constexpr (Own::rank != 4) {
+    return why::rank_differs<4, Own::rank>{};
+  } else if constexpr (Own::codes.size() != Where::codes.size()) {
+    return why::operands_differ_in_rank<static_cast<int>(Own::codes.size()), static_cast<int>(Where::codes.size())>{};
+  } else {
+    constexpr int first = [] {
+      for (std::size_t i = 0; i < Own::codes.size(); ++i)
+        if (Own::codes[i] != replicate_code && Own::codes[i] != Where::codes[i]) return static_cast<int>(i);
+      return -1;
+    }();
+    if constexpr (first >= 0)
+      return why::redistribute_operand<first, typename placement_of<Own::codes[first]>::type, Replicate>{};
   }
-};
+}
+template <class Where, class Bias>
+constexpr auto bias_misfit() {
+  if constexpr (FieldOperand<Bias>)
+    return bias_place_misfit<Where, placed_at<Bias>>();
+  else
+    return why::rank_differs<4, 0>{};
+}
+
+template <class Where, class Mask>
+using WhyNoMask = decltype(bias_misfit<Where, Mask>());
+template <class Mask, class Q, class K, class V>
+concept Masks = std::is_void_v<WhyNoMask<placed_of<expression_of<Q>, expression_of<K>, expression_of<V>>, Mask>>;
+
+template <class... E>
+using computed_of = std::common_type_t<typename expression_of<E>::value_type...>;
+
+/// A mask as a bias of T.
+template <class T, class Mask>
+auto mask_operand(const Mask& mask) {
+  if constexpr (std::is_same_v<typename expression_of<Mask>::value_type, bool>)
+    return held<T>(where(mask, T(0), -std::numeric_limits<T>::infinity()));
+  else
+    return held<T>(as_expression(mask));
+}
 
 }  // namespace halogen::detail

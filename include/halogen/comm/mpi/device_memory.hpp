@@ -3,10 +3,10 @@
 
 #ifdef HALOGEN_WITH_MPI
 
-#include <cstdlib>
-#include <string_view>
+#include <string>
 
 #include "halogen/comm/mpi/handle.hpp"
+#include "halogen/comm/start.hpp"
 #include "halogen/comm/stream.hpp"
 #include "halogen/core/config.hpp"
 
@@ -22,7 +22,7 @@ bool mpi_takes_device_memory();
 #if HALOGEN_BODIES
 HALOGEN_INLINE bool mpi_takes_device_memory() {
   if (!has_stream) return false;
-  if (const char* text = std::getenv("HALOGEN_MPI_GPU_AWARE")) return std::string_view(text) == "1";
+  if (const std::string text = text_of(settings::mpi_gpu_aware); !text.empty()) return text == "1";
 #if defined(MPIX_CUDA_AWARE_SUPPORT) && MPIX_CUDA_AWARE_SUPPORT
   return MPIX_Query_cuda_support() == 1;
 #elif defined(MPIX_GPU_SUPPORT_CUDA)

@@ -7,11 +7,11 @@
 #include <nccl.h>
 
 #include <cstddef>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "halogen/comm/error.hpp"
+#include "halogen/core/settings.hpp"
 
 namespace halogen::detail {
 
@@ -116,7 +116,8 @@ class NcclLibrary {
 
  private:
   static void* open() {
-    if (const char* chosen = std::getenv("HALOGEN_NCCL_LIBRARY")) return open(chosen);
+    if (const std::string chosen = variable_text(settings::nccl_library.name); !chosen.empty())
+      return open(chosen.c_str());
 #ifdef HALOGEN_NCCL_PATH
     if (void* library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL)) return library;
     return open(HALOGEN_NCCL_PATH);

@@ -5,17 +5,16 @@
 
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "halogen/comm/first_fault.hpp"
 #include "halogen/comm/nccl/transport.hpp"
+#include "halogen/comm/start.hpp"
 #include "halogen/core/config.hpp"
 
 namespace halogen::detail {
@@ -32,16 +31,13 @@ struct NcclRecord {
 };
 
 /// HALOGEN_NCCL_WINDOWS=auto.
-inline bool windows_are_optional() {
-  const char* text = std::getenv("HALOGEN_NCCL_WINDOWS");
-  return text != nullptr && std::string_view(text) == "auto";
-}
+inline bool windows_are_optional() { return text_of(settings::nccl_windows) == "auto"; }
 
 /// HALOGEN_NCCL_WINDOWS=1, or auto, asks for windows, of HALOGEN_NCCL_WINDOW_MIB (256): 0 where it does not.
 inline int wanted_window_mib() {
-  const bool wanted = windows_are_optional() || number_of("HALOGEN_NCCL_WINDOWS", 0, 0, 1) > 0;
-  const double mib = number_of("HALOGEN_NCCL_WINDOW_MIB", 256, 1, 1 << 20);
-  return wanted ? static_cast<int>(mib) : 0;
+  const std::string wanted = text_of(settings::nccl_windows);
+  const double mib = number_of(settings::nccl_window_mib);
+  return wanted.empty() || wanted == "0" ? 0 : static_cast<int>(mib);
 }
 
 NcclRecord own_nccl_record(int rank);
@@ -70,8 +66,7 @@ HALOGEN_INLINE NcclRecord own_nccl_record(int rank) {
 #endif
 
 inline bool ranks_may_share_gpus(int version) {
-  const char* text = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
-  return text != nullptr && std::string_view(text) == "1" && version >= nccl_of_shared_gpus;
+  return variable_text("NCCL_MULTI_RANK_GPU_ENABLE") == "1" && version >= nccl_of_shared_gpus;
 }
 
 /// Why these ranks cannot use NCCL together, or nothing; the same on all of them.

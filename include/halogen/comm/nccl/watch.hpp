@@ -40,9 +40,9 @@ struct NcclTimeout {
 
 /// HALOGEN_NCCL_TIMEOUT, else HALOGEN_TIMEOUT, in seconds; ten minutes unless set.
 inline NcclTimeout nccl_timeout() {
-  const char* own = "HALOGEN_NCCL_TIMEOUT";
-  if (!is_set(own) && patience.timeout.count() > 0) return {patience.timeout, "HALOGEN_TIMEOUT"};
-  return {seconds_of(own, 600, 0.01), own};
+  const Setting& own = settings::nccl_timeout;
+  if (!is_set(own.name) && patience.timeout.count() > 0) return {patience.timeout, settings::timeout.name};
+  return {seconds_of(own), own.name};
 }
 
 /// The first fault aborts all communicators of the process, since what waits may be behind another one. The next

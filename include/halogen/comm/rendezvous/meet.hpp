@@ -15,7 +15,7 @@ namespace halogen::detail {
 std::unique_ptr<Rendezvous> meet(const Launched& launched);
 #if HALOGEN_BODIES
 HALOGEN_INLINE std::unique_ptr<Rendezvous> meet(const Launched& launched) {
-  const std::chrono::milliseconds timeout = seconds_of("HALOGEN_RENDEZVOUS_TIMEOUT", 300, 0.01);
+  const std::chrono::milliseconds timeout = seconds_of(settings::rendezvous_timeout);
   const std::string where = rendezvous_address(launched);
   if (where.starts_with("file:")) return std::make_unique<FileRendezvous>(launched, where.substr(5), timeout);
   const std::size_t colon = where.rfind(':');

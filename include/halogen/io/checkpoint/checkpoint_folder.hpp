@@ -3,8 +3,6 @@
 // here is collective or knows a model. Opt-in: needs nlohmann-json and zlib.
 #pragma once
 
-#include <zlib.h>
-
 #include <charconv>
 #include <cstdio>
 #include <functional>
@@ -15,14 +13,11 @@
 
 #include "halogen/comm/error.hpp"
 #include "halogen/core/config.hpp"
-#include "halogen/io/json.hpp"
+#include "halogen/io/crc32.hpp"
 #include "halogen/io/safetensors.hpp"
-#include "halogen/tensor/field_size.hpp"
+#include "halogen/io/text.hpp"
 
 namespace halogen::detail {
-
-namespace fs = std::filesystem;
-using CheckpointJson = Json;
 
 inline constexpr const char* manifest_file = "manifest.json";
 inline constexpr std::uint64_t longest_manifest = 100'000'000;
@@ -62,8 +57,8 @@ struct CheckpointManifest {
   std::vector<CheckpointTensor> tensors;
   std::vector<CheckpointShare> shares;
   std::vector<CheckpointPlace> places;
-  CheckpointJson schedule{};                       ///< checkpoint_schedule.hpp; null: of a checkpoint without one
-  CheckpointJson more = CheckpointJson::object();  ///< the caller's
+  Json schedule{};             ///< checkpoint_schedule.hpp; null: of a checkpoint without one
+  Json more = Json::object();  ///< the caller's
 };
 
 /// The first of many, and how many more there are.
@@ -80,10 +75,6 @@ inline std::string listed(const std::vector<std::string>& names) {
   return in_one_line(quoted, ", ");
 }
 
-inline std::uint64_t crc32_of(const void* data, std::uint64_t bytes, std::uint64_t before = 0) {
-  return ::crc32_z(static_cast<uLong>(before), static_cast<const Bytef*>(data), bytes);
-}
-
 /// Where the file system can: names in it are on the disk then.
 inline void synchronise_folder(const fs::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -91,13 +82,13 @@ inline void synchronise_folder(const fs::path& folder) {
   const int error = errno;
   if (descriptor >= 0) ::close(descriptor);
   if (status != 0 && error != EINVAL && error != ENOTSUP)
-    throw std::runtime_error("'" + folder.string() + "': " + std::generic_category().message(error));
+    throw std::runtime_error("'" + folder.string() + "': " + words_of_system(error, folder));
 }
 
-/// Writes a rank's share and waits until it is on the disk; returns its part of the manifest. std::runtime_error with
-/// the system's words.
-inline CheckpointJson write_share(const fs::path& folder, int rank, const std::string& dtype,
-                                  const std::vector<CheckpointPiece>& pieces) try {
+/// Writes a rank's share and waits until it is on the disk; returns its part of the manifest. std::runtime_error says
+/// what the system refuses.
+inline Json write_share(const fs::path& folder, int rank, const std::string& dtype,
+                        const std::vector<CheckpointPiece>& pieces) try {
   std::vector<NamedTensor> tensors;
   std::vector<std::uint64_t> bytes;
   for (const CheckpointPiece& piece : pieces) {
@@ -113,7 +104,7 @@ inline CheckpointJson write_share(const fs::path& folder, int rank, const std::s
   const PlacedFile file(folder / name, O_WRONLY | O_CREAT | O_TRUNC);
   file.write(layout.header.data(), layout.header.size(), 0);
   std::uint64_t crc = crc32_of(layout.header.data(), layout.header.size());
-  CheckpointJson places = CheckpointJson::array();
+  Json places = Json::array();
   for (std::size_t i = 0; i < pieces.size(); ++i) {  // all of one dtype, so in this order
     constexpr std::uint64_t block = 1 << 20;         // is in the cache when it is written
     for (std::uint64_t at = 0; at < bytes[i]; at += block) {
@@ -130,15 +121,15 @@ inline CheckpointJson write_share(const fs::path& folder, int rank, const std::s
 }
 
 /// Where a rank has nothing to write.
-inline CheckpointJson no_share() { return nullptr; }
+inline Json no_share() { return nullptr; }
 
 /// The text of a manifest; `shares` as write_share returned them.
-inline std::string manifest_text(const CheckpointManifest& manifest, const std::vector<CheckpointJson>& shares) {
-  CheckpointJson contents{{"halogen_checkpoint", 1}, {"step", manifest.step}, {"dtype", manifest.dtype}};
+inline std::string manifest_text(const CheckpointManifest& manifest, const std::vector<Json>& shares) {
+  Json contents{{"halogen_checkpoint", 1}, {"step", manifest.step}, {"dtype", manifest.dtype}};
   if (!manifest.schedule.is_null()) contents["schedule"] = manifest.schedule;
   for (const CheckpointTensor& tensor : manifest.tensors)
     contents["tensors"].push_back({{"name", tensor.name}, {"shape", tensor.shape}, {"offset", tensor.offset}});
-  for (const CheckpointJson& share : shares)
+  for (const Json& share : shares)
     if (!share.is_null()) contents["shares"].push_back(share);
   contents["more"] = manifest.more;
   const std::string text = json_text(contents);
@@ -152,12 +143,12 @@ inline void check_manifest(bool is_sound, const char* what) {
 }
 
 /// Adds a share that a manifest names, and where its pieces lie. width: bytes of a value.
-inline void add_share(CheckpointManifest& manifest, const CheckpointJson& entry, std::uint64_t width) {
+inline void add_share(CheckpointManifest& manifest, const Json& entry, std::uint64_t width) {
   const CheckpointShare share{entry.at("file"), whole_number<std::uint64_t>(entry.at("bytes")),
                               whole_number<std::uint64_t>(entry.at("crc32"))};
   check_manifest(!share.file.empty() && share.file.find('/') == std::string::npos && share.file[0] != '.',
                  "a share's name leads out of the folder");
-  for (const CheckpointJson& piece : entry.at("pieces")) {
+  for (const Json& piece : entry.at("pieces")) {
     const CheckpointPlace place{piece.at(0), whole_number<index_t>(piece.at(1)), whole_number<index_t>(piece.at(2)),
                                 manifest.shares.size(), whole_number<std::uint64_t>(piece.at(3))};
     check_manifest(place.begin >= 0 && place.begin <= place.end && place.end <= most_values &&
@@ -172,8 +163,8 @@ inline void add_share(CheckpointManifest& manifest, const CheckpointJson& entry,
 /// Reads what manifest_text wrote; std::runtime_error for everything else. Nothing is allocated that the text is not
 /// long enough for.
 inline CheckpointManifest parse_manifest(const std::string& text) try {
-  const CheckpointJson all = parse_json(text);
-  const CheckpointJson& contents = all.at("contents");
+  const Json all = parse_json(text);
+  const Json& contents = all.at("contents");
   const std::string summed = json_text(contents);
   check_manifest(whole_number<std::uint64_t>(all.at("crc32")) == crc32_of(summed.data(), summed.size()),
                  "its checksum is another: it has been changed");
@@ -186,7 +177,7 @@ inline CheckpointManifest parse_manifest(const std::string& text) try {
   const std::uint64_t width = dtype_bytes(manifest.dtype);
   check_manifest(manifest.step >= 0 && width > 0, "its step or dtype is none");
   if (contents.contains("tensors"))
-    for (const CheckpointJson& entry : contents["tensors"]) {
+    for (const Json& entry : contents["tensors"]) {
       CheckpointTensor tensor{entry.at("name"), whole_numbers<std::int64_t>(entry.at("shape")),
                               whole_number<index_t>(entry.at("offset")), 1};
       for (const std::int64_t extent : tensor.shape) {
@@ -198,33 +189,12 @@ inline CheckpointManifest parse_manifest(const std::string& text) try {
       manifest.tensors.push_back(std::move(tensor));
     }
   if (contents.contains("shares"))
-    for (const CheckpointJson& entry : contents["shares"]) add_share(manifest, entry, width);
+    for (const Json& entry : contents["shares"]) add_share(manifest, entry, width);
   return manifest;
 } catch (const nlohmann::json::exception&) {
   throw std::runtime_error("it is no manifest of a checkpoint");
 } catch (const JsonFault& fault) {
   throw std::runtime_error(std::string("it is no manifest of a checkpoint: ") + fault.what());
-}
-
-/// A small file's text.
-inline std::string text_in(const fs::path& path, std::uint64_t most) {
-  std::error_code error;
-  const std::uint64_t bytes = fs::file_size(path, error);
-  if (error) throw std::runtime_error("'" + path.string() + "': " + error.message());
-  if (bytes > most)
-    throw std::runtime_error("'" + path.string() + "' has " + std::to_string(bytes) + " bytes, more than the " +
-                             std::to_string(most) + " allowed");
-  std::string text(bytes, ' ');
-  PlacedFile(path, O_RDONLY).read(text.data(), bytes, 0);
-  return text;
-}
-
-/// A small file of JSON, whole or as it was.
-inline void write_json(const fs::path& path, const CheckpointJson& json) {
-  const std::string text = json_text(json, 2) + "\n";
-  Replacement replacement(path);
-  replacement.file().write(text.data(), text.size(), 0);
-  replacement.take_name();
 }
 
 /// That the share is on the disk as it was written; std::runtime_error says what is wrong with it.
@@ -233,7 +203,7 @@ inline void check_share(const fs::path& folder, const CheckpointShare& share) {
   const auto refuse = [&](const std::string& what) { throw std::runtime_error("'" + path.string() + "': " + what); };
   std::error_code error;
   const std::uint64_t bytes = fs::file_size(path, error);
-  if (error) refuse(error.message());
+  if (error) refuse(words_of_system(error.value(), path));
   if (bytes != share.bytes) refuse(std::to_string(bytes) + " bytes instead of " + std::to_string(share.bytes));
   const PlacedFile file(path, O_RDONLY);
   std::vector<std::byte> part(std::min<std::uint64_t>(bytes, 1 << 20));
@@ -244,92 +214,6 @@ inline void check_share(const fs::path& folder, const CheckpointShare& share) {
     crc = crc32_of(part.data(), now, crc);
   }
   if (crc != share.crc32) refuse("its checksum is another: it has been changed");
-}
-
-/// Numbers of a checkpoint's arrays, wherever their pieces lie.
-class CheckpointReader {
- public:
-  CheckpointReader(fs::path folder, const CheckpointManifest& manifest)
-      : folder_(std::move(folder)), manifest_(manifest), width_(dtype_bytes(manifest.dtype)) {}
-
-  /// [begin, end) of an array. std::runtime_error where a number is in no share, or a share cannot be read.
-  void read(const std::string& array, index_t begin, index_t end, void* to) {
-    index_t found = 0;
-    for (const CheckpointPlace& place : manifest_.places) {
-      const index_t first = std::max(begin, place.begin), last = std::min(end, place.end);
-      if (first >= last || place.array != array) continue;
-      file(place.share)
-          .read(static_cast<std::byte*>(to) + static_cast<std::uint64_t>(first - begin) * width_,
-                static_cast<std::uint64_t>(last - first) * width_,
-                place.at + static_cast<std::uint64_t>(first - place.begin) * width_);
-      found += last - first;
-    }
-    if (found != end - begin)
-      throw std::runtime_error("'" + folder_.string() + "' holds " + std::to_string(found) + " of numbers " +
-                               std::to_string(begin) + " to " + std::to_string(end) + " of '" + array +
-                               "': give a checkpoint of a trainer with these settings");
-  }
-
- private:
-  const PlacedFile& file(std::size_t share) {
-    auto& opened = files_[share];
-    if (!opened) opened = std::make_unique<PlacedFile>(folder_ / manifest_.shares[share].file, O_RDONLY);
-    return *opened;
-  }
-
-  fs::path folder_;
-  const CheckpointManifest& manifest_;
-  std::uint64_t width_;
-  std::map<std::size_t, std::unique_ptr<PlacedFile>> files_;
-};
-
-/// A run of a model's flat array and where it begins in a checkpoint's.
-struct CheckpointRun {
-  index_t begin = 0, end = 0, from = 0;
-};
-
-/// Where the numbers of a model's tensors, of `dtype`, lie in a checkpoint's arrays, by name. One Error names all that
-/// are missing or have another shape.
-inline std::vector<CheckpointRun> runs_in(const CheckpointManifest& manifest, const fs::path& folder,
-                                          const std::vector<CheckpointTensor>& model, const std::string& dtype) {
-  std::map<std::string_view, const CheckpointTensor*> by_name;
-  for (const CheckpointTensor& tensor : manifest.tensors) by_name[tensor.name] = &tensor;
-  std::vector<CheckpointRun> runs;
-  std::vector<std::string> missing, wrong;
-  for (const CheckpointTensor& needed : model) {
-    const auto found = by_name.find(needed.name);
-    if (found == by_name.end()) {
-      missing.push_back(needed.name);
-    } else if (!same_but_for_ones(found->second->shape, needed.shape)) {
-      wrong.push_back("tensor '" + needed.name + "' is " + manifest.dtype + " " + text_of(found->second->shape) +
-                      ", but the model's is " + dtype + " " + text_of(needed.shape));
-    } else {
-      const index_t from = found->second->offset;
-      if (!runs.empty() && runs.back().end == needed.offset &&
-          runs.back().from - runs.back().begin == from - needed.offset)
-        runs.back().end += needed.count;
-      else
-        runs.push_back({needed.offset, needed.offset + needed.count, from});
-    }
-  }
-  if (missing.empty() && wrong.empty()) return runs;
-  throw Error("'" + folder.string() + "': " + (missing.empty() ? "" : "there is no tensor " + listed(missing)) +
-              (missing.empty() || wrong.empty() ? "" : "; ") + in_one_line(wrong, "; ") +
-              ": give a checkpoint of this model");
-}
-
-/// Numbers [begin, end) of a model's flat array; zeros between its tensors.
-template <class T>
-std::vector<T> numbers_of(CheckpointReader& reader, const std::vector<CheckpointRun>& runs, const std::string& array,
-                          index_t begin, index_t end) {
-  std::vector<T> numbers(static_cast<std::size_t>(end - begin));
-  for (const CheckpointRun& run : runs) {
-    const index_t first = std::max(begin, run.begin), last = std::min(end, run.end);
-    if (first < last)
-      reader.read(array, run.from + first - run.begin, run.from + last - run.begin,
-                  &numbers[static_cast<std::size_t>(first - begin)]);
-  }
-  return numbers;
 }
 
 /// "step-0000000120", or "step-0000000120.2" where a restarted run comes to step 120 a second time.
@@ -353,10 +237,12 @@ inline std::optional<std::array<std::int64_t, 2>> read_checkpoint_name(const std
 /// The folders that are named as checkpoints, newest first; none where `folder` is not there.
 inline std::vector<fs::path> checkpoints_in(const fs::path& folder) {
   std::map<std::array<std::int64_t, 2>, fs::path, std::greater<>> found;
-  if (fs::is_directory(folder))
+  in_own_words([&] {
+    if (!fs::is_directory(folder)) return;
     for (const fs::directory_entry& entry : fs::directory_iterator(folder))
       if (const auto name = read_checkpoint_name(entry.path().filename().string()); name && entry.is_directory())
         found[*name] = entry.path();
+  });
   std::vector<fs::path> paths;
   for (const auto& [name, path] : found) paths.push_back(path);
   return paths;

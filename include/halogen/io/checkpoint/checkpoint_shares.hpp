@@ -3,8 +3,7 @@
 
 #include <utility>
 
-#include "halogen/comm/agree.hpp"
-#include "halogen/io/checkpoint/checkpoint_folder.hpp"
+#include "halogen/io/checkpoint/checkpoint_contents.hpp"
 #include "halogen/io/checkpoint/checkpoint_schedule.hpp"
 #include "halogen/io/in_place.hpp"
 #include "halogen/tensor/field_size.hpp"
@@ -28,15 +27,22 @@ void for_each_array(const AnyTrainer& trainer, F f) {
                   [&](const std::string& prefix, const auto& array) { f(prefix.substr(0, prefix.size() - 1), array); });
 }
 
+/// What of a model's tensors an array holds: all, or as an optimiser's moments those without buffers.
+inline bool has_buffers(const std::string& array) { return array == "parameters"; }
+
+/// A model's tensors of an array, by their names in a file, and where they lie in the flat array.
 template <class ModelType, class T>
-std::vector<CheckpointTensor> checkpoint_tensors() {
+std::vector<CheckpointTensor> checkpoint_tensors(const std::string& array = "parameters") {
   std::vector<CheckpointTensor> tensors;
   const std::vector<std::string> names = parameter_names<ModelType>();
   const Graph& graph = Parameters<ModelType, T>::graph();
   for (int i = 0; i < graph.parameters.size(); ++i) {
     const ParameterShape& shape = graph.parameters[i];
-    tensors.push_back(
-        {names[static_cast<std::size_t>(i)], {shape.shape, shape.shape + shape.rank}, shape.offset, shape.count});
+    if (!shape.buffer || has_buffers(array))
+      tensors.push_back({prefix_of(array) + names[static_cast<std::size_t>(i)],
+                         {shape.shape, shape.shape + shape.rank},
+                         shape.offset,
+                         shape.count});
   }
   return tensors;
 }
@@ -97,17 +103,16 @@ void add_pieces(std::vector<CheckpointPiece>& pieces, const std::string& array,
 /// What of an array this rank reads from the files: its part of parameters that all hold, its pieces of sharded ones.
 template <class ModelType, class T>
 std::vector<T> own_numbers(const Parameters<ModelType, T>& values, CheckpointReader& reader,
-                           const std::vector<CheckpointRun>& runs, const std::string& array,
-                           const Communicator& world) {
+                           const std::vector<CheckpointRun>& runs, const Communicator& world) {
   const auto [begin, end] = even_part(0, values.size(), world.rank(), world.size());
-  return numbers_of<T>(reader, runs, array, begin, end);
+  return numbers_of<T>(reader, runs, begin, end);
 }
 template <class ModelType, class T>
 std::vector<T> own_numbers(const Parameters<ModelType, T, Shard<0>>& values, CheckpointReader& reader,
-                           const std::vector<CheckpointRun>& runs, const std::string& array, const Communicator&) {
+                           const std::vector<CheckpointRun>& runs, const Communicator&) {
   std::vector<T> all;
   const auto read = [&](index_t begin, index_t end) {
-    const auto piece = numbers_of<T>(reader, runs, array, begin, std::max(begin, end));
+    const auto piece = numbers_of<T>(reader, runs, begin, std::max(begin, end));
     all.insert(all.end(), piece.begin(), piece.end());
   };
   for (const ParameterBuckets::Bucket& bucket : values.sharding()->buckets) {
@@ -136,27 +141,26 @@ void set_from_own(Parameters<ModelType, T, Shard<0>> values, const std::vector<T
   values.fill([&](const ParameterBuckets::Bucket&) { return [&](index_t) { return own[next++]; }; });
 }
 
-/// Collective: a text of rank 0's on all.
-inline std::string text_of_root(std::string text, const Communicator& world) {
-  auto length = static_cast<std::int64_t>(text.size());
-  world.broadcast(&length, sizeof length, 0);
-  text.resize(static_cast<std::size_t>(length));
-  world.broadcast(text.data(), text.size(), 0);
-  return text;
+/// Collective: sets them from rank 0's flat array, which it sends bucket by bucket where they are sharded.
+template <class ModelType, class T>
+void set_from_root(Parameters<ModelType, T> parameters, std::vector<T> all, const Communicator& world) {
+  all.resize(static_cast<std::size_t>(parameters.size()));
+  world.broadcast(all.data(), all.size() * sizeof(T), 0);
+  parameters.copy_from_host(all);
 }
-
-/// Collective: the texts of all ranks, in their order, on all.
-inline std::vector<std::string> texts_of_all(const std::string& text, const Communicator& world) {
-  const auto own = static_cast<std::int64_t>(text.size());
-  std::vector<std::int64_t> length(static_cast<std::size_t>(world.size()));
-  world.all_gather(&own, sizeof own, length.data());
-  std::vector<std::size_t> bytes(length.begin(), length.end());
-  std::string all(std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}), ' ');
-  world.all_gather_v(text.data(), text.size(), all.data(), bytes);
-  std::vector<std::string> texts;
-  std::size_t at = 0;
-  for (const std::size_t count : bytes) texts.push_back(all.substr(std::exchange(at, at + count), count));
-  return texts;
+template <class ModelType, class T>
+void set_from_root(Parameters<ModelType, T, Shard<0>> parameters, const std::vector<T>& all,
+                   const Communicator& world) {
+  std::vector<T> whole;
+  parameters.fill([&](const ParameterBuckets::Bucket& bucket) {
+    const auto count = static_cast<std::size_t>(bucket.end - bucket.begin);
+    if (world.rank() == 0)
+      whole.assign(all.begin() + bucket.begin, all.begin() + bucket.end);
+    else
+      whole.resize(count);
+    world.broadcast(whole.data(), count * sizeof(T), 0);
+    return [&](index_t i) { return whole[static_cast<std::size_t>(i - bucket.begin)]; };
+  });
 }
 
 /// Collective: the manifest of a checkpoint whose shares are all there as they were written; each rank looks at some.
@@ -181,28 +185,43 @@ inline CheckpointManifest whole_manifest(const fs::path& folder, const Communica
 }
 
 /// Collective: sets a trainer's parameters, moments, average and number of steps; nothing has changed where it throws
-/// CollectiveError, on all ranks.
+/// CollectiveError, on all ranks. Of a folder each rank reads what it needs; a file is read by rank 0, which alone has
+/// its contents, and sends it.
 template <class AnyTrainer>
-void set_from_checkpoint(AnyTrainer& trainer, const fs::path& folder, const CheckpointManifest& manifest,
-                         const Communicator& world, const LoadOptions& options) {
+void set_from_checkpoint(AnyTrainer& trainer, const CheckpointContents& contents, const Communicator& world,
+                         const LoadOptions& options) {
   using Held = std::remove_cvref_t<decltype(trainer.parameters())>;
+  using ModelType = typename Held::model_type;
   using T = typename Held::value_type;
+  const CheckpointManifest& manifest = contents.manifest;
+  const Graph& graph = Held::graph();
+  std::int64_t steps = manifest.step;
   const auto own = agree(world, [&] {
-    refuse_other_schedule(folder.string(), manifest.schedule, trainer.optimizer_state().settings().schedule, options);
-    if (manifest.dtype != dtype_name<T>())
-      throw Error("'" + folder.string() + "' holds " + manifest.dtype + ", but the trainer " + dtype_name<T>() +
-                  ": give it a trainer of that value type");
-    const auto runs = runs_in(manifest, folder, checkpoint_tensors<typename Held::model_type, T>(), dtype_name<T>());
-    CheckpointReader reader(folder, manifest);
     std::vector<std::vector<T>> numbers;
+    if (contents.is_file && world.rank() != 0) return numbers;
+    refuse_other_schedule(contents.path.string(), manifest.schedule, trainer.optimizer_state().settings().schedule,
+                          options);
+    if (!contents.is_file && manifest.dtype != dtype_name<T>())
+      contents.refuse(" holds " + manifest.dtype + ", but the trainer " + dtype_name<T>() +
+                      ": give it a trainer of that value type");
+    CheckpointReader reader(contents);
+    const std::vector<std::string> unexpected = unexpected_in(contents, parameter_names<ModelType>());
     for_each_array(trainer, [&](const std::string& array, const auto& values) {
-      numbers.push_back(own_numbers(values, reader, runs, array, world));
+      const auto runs = runs_in<T>(contents, checkpoint_tensors<ModelType, T>(array), unexpected);
+      numbers.push_back(contents.is_file ? numbers_of<T>(reader, runs, 0, graph.parameter_count + graph.buffer_count)
+                                         : own_numbers(values, reader, runs, world));
     });
     return numbers;
   });
   std::size_t next = 0;
-  for_each_array(trainer, [&](const std::string&, const auto& values) { set_from_own(values, own[next++], world); });
-  trainer.optimizer_state().set_steps(manifest.step);
+  for_each_array(trainer, [&](const std::string&, const auto& values) {
+    if (contents.is_file)
+      set_from_root(values, world.rank() == 0 ? own[next++] : std::vector<T>(), world);
+    else
+      set_from_own(values, own[next++], world);
+  });
+  if (contents.is_file) world.broadcast(&steps, sizeof steps, 0);
+  trainer.optimizer_state().set_steps(steps);
 }
 
 }  // namespace halogen::detail

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "halogen/comm/agree.hpp"
-#include "halogen/io/checkpoint/checkpoint_shares.hpp"
+#include "halogen/io/crc32.hpp"
 #include "halogen/io/data/series_variable.hpp"
-#include "halogen/io/json.hpp"
+#include "halogen/io/text.hpp"
 
 namespace halogen::detail {
 
@@ -123,11 +123,12 @@ inline std::optional<ChannelStatistics> statistics_in(const Json& all, const std
   return std::nullopt;
 }
 
-/// Where statistics are kept.
+/// Where statistics are kept. of_folder: reads those of a checkpoint, which is a folder.
 struct StatisticsFile {
   std::filesystem::path path;
   bool is_named = false;     ///< by the caller: those of other data in it are not written over
   bool as_they_are = false;  ///< taken whatever they are of, not written
+  Json (*of_folder)(const fs::path&) = nullptr;
 
   /// Collective: what it holds. Those of a checkpoint are taken as they are.
   Json read(const Communicator& world) {
@@ -137,15 +138,9 @@ struct StatisticsFile {
     as_they_are = as_they_are || is_folder != 0;
     const std::string own = agree(world, [&]() -> std::string {
       if (world.rank() != 0) return "";
-      if (is_folder == 0) return std::filesystem::exists(path) ? text_in(path, 100'000'000) : "{}";
-      const auto found = checkpoints_in(path);
-      const bool is_whole_run = !std::filesystem::exists(path / manifest_file) && !found.empty();
-      const CheckpointJson more =
-          parse_manifest(text_in((is_whole_run ? found.front() : path) / manifest_file, longest_manifest)).more;
-      if (!more.contains("statistics"))
-        throw Error("FieldDataset: the checkpoint '" + path.string() +
-                    "' has no statistics: name one that hg::fit wrote with normalised data, or another file");
-      return json_text(more["statistics"]);
+      std::error_code none;
+      if (is_folder == 0) return std::filesystem::exists(path, none) ? text_in(path, 100'000'000) : "{}";
+      return json_text(of_folder(path));
     });
     const std::string text = text_of_root(own, world);
     return agree(world, [&] {
@@ -167,8 +162,8 @@ struct StatisticsFile {
   void with_file(Write write) const try {
     write();
   } catch (const std::exception& error) {
-    throw Error("FieldDataset: the statistics of this data cannot be kept in '" + path.string() + "' (" + error.what() +
-                "): name a file that can be written, {.statistics = ...}");
+    throw Error("FieldDataset: the statistics of this data cannot be kept in '" + path.string() + "' (" +
+                words_of_fault(error, path) + "): name a file that can be written, {.statistics = ...}");
   }
 };
 

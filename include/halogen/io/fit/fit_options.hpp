@@ -9,10 +9,9 @@
 
 #include "halogen/halo/piece_view.hpp"
 #include "halogen/io/fit/fit_position.hpp"
+#include "halogen/io/progress_bar.hpp"
 
 namespace halogen {
-
-enum class Progress { automatic, none, bar };  ///< automatic: a bar where standard error is a terminal
 
 /// One step, on all ranks alike.
 struct StepReport {
@@ -26,15 +25,14 @@ struct StepReport {
 /// each rank that gives one; false on any rank ends the run on all of them. Where one throws on all ranks, fit throws
 /// that on each; where on some, all throw its sentence as a CollectiveError. Agreeing takes one all_reduce of three
 /// numbers a call, and none where no rank gives one. What decides when ranks meet is the same on all ranks, which fit
-/// checks by one all_reduce: all but metrics, plot, progress, the calls, and what FitCheckpoints reads from one clock.
+/// checks by one all_reduce: all but metrics, progress, the calls, and what FitCheckpoints reads from one clock.
 struct FitOptions {
   index_t epochs = 1;
   index_t steps = 0;  ///< above 0: the run ends after so many, in the middle of an epoch too, whatever `epochs` says
   index_t evaluate_every = 1;
   bool shuffle = true;
   std::uint64_t seed = 0;
-  std::filesystem::path metrics{};  ///< JSON lines, one an epoch; empty: none
-  std::filesystem::path plot{};     ///< SVG of both losses; empty: none
+  std::filesystem::path metrics{};  ///< JSON lines, one an epoch; empty: none. scripts/plot_losses draws them
   Progress progress = Progress::automatic;
   std::function<bool(const StepReport&)> after_step{};
   std::function<bool(const EpochReport&)> after_epoch{};

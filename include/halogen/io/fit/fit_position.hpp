@@ -3,13 +3,13 @@
 
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "halogen/core/number_text.hpp"
 #include "halogen/io/checkpoints.hpp"
+#include "halogen/io/stop_signal.hpp"
 
 namespace halogen {
 
@@ -60,6 +60,19 @@ struct FitPosition {
   std::optional<EpochReport> part{};  ///< of an epoch in whose middle the run has ended
 };
 
+/// The statistics that a run of fit kept in a checkpoint, or in the newest of a folder of checkpoints.
+inline nlohmann::ordered_json statistics_of_checkpoint(const fs::path& path) {
+  std::error_code none;
+  const auto found = checkpoints_in(path);
+  const bool is_whole_run = !fs::exists(path / manifest_file, none) && !found.empty();
+  const Json more =
+      parse_manifest(text_in((is_whole_run ? found.front() : path) / manifest_file, longest_manifest)).more;
+  if (!more.contains("statistics"))
+    throw Error("FieldDataset: the checkpoint '" + path.string() +
+                "' has no statistics: name one that hg::fit wrote with normalised data, or another file");
+  return more["statistics"];
+}
+
 /// Which of a dataset's statistics (FieldDataset::all_statistics) differ by more than rounding, in words, or nothing.
 inline std::string other_statistics(const nlohmann::ordered_json& then, const nlohmann::ordered_json& now) {
   if (now.is_null()) return then.is_null() ? "" : "statistics, but this run's data has none";
@@ -81,29 +94,6 @@ inline std::string other_statistics(const nlohmann::ordered_json& then, const nl
   }
   return "";
 }
-
-/// Whether this process has been told to end (SIGTERM), while it lives.
-class StopSignal {
- public:
-  StopSignal() {
-    caught() = 0;
-    struct sigaction action {};
-    action.sa_handler = [](int) { caught() = 1; };
-    action.sa_flags = SA_RESTART;
-    ::sigaction(SIGTERM, &action, &before_);
-  }
-  StopSignal(const StopSignal&) = delete;
-  StopSignal& operator=(const StopSignal&) = delete;
-  ~StopSignal() { ::sigaction(SIGTERM, &before_, nullptr); }
-  bool is_set() const { return caught() != 0; }
-
- private:
-  static volatile std::sig_atomic_t& caught() {
-    static volatile std::sig_atomic_t flag = 0;
-    return flag;
-  }
-  struct sigaction before_ {};
-};
 
 /// The checkpoints of one run of fit.
 class FitKeeper {

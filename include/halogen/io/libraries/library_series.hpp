@@ -30,11 +30,11 @@ void require_attributes(const Json& attributes) {
   }
 }
 
-/// What a writer says of a fault. A library need not have the right words for a disk that is full.
+/// What a writer says of a fault. A library does not know why a disk that is full refuses it: that is looked for here.
 inline std::string words_of(const std::runtime_error& error, const std::filesystem::path& file) {
-  if (dynamic_cast<const LibraryFault*>(&error) == nullptr) return error.what();
+  if (dynamic_cast<const LibraryFault*>(&error) == nullptr) return words_of_fault(error, file);
   const std::string words = words_about_space(file.has_parent_path() ? file.parent_path() : ".");
-  return words.empty() || words == error.what() ? error.what() : words + " (the library says: " + error.what() + ")";
+  return words.empty() ? error.what() : words;
 }
 
 /// How a variable lies in its file.

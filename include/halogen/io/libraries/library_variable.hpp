@@ -10,7 +10,7 @@
 
 namespace halogen::detail::types {
 
-/// What a library says in its own words, which need not be the system's.
+/// What a library refuses. The sentence is ours, but the cause may be another: the library need not know it.
 struct LibraryFault : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -92,7 +92,8 @@ class LibraryVariable {
     try {
       f();
     } catch (const std::runtime_error& error) {
-      throw std::runtime_error("cannot read '" + name_ + "' of '" + file_.string() + "': " + error.what());
+      throw std::runtime_error("cannot read '" + name_ + "' of '" + file_.string() +
+                               "': " + words_of_fault(error, file_));
     }
   }
 

@@ -24,18 +24,22 @@
 #include <string_view>
 #include <tuple>
 
+#include "halogen/io/system_words.hpp"
+
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
+
+#include "halogen/comm/start.hpp"
 
 namespace halogen::detail {
 
 /// What tells whether a file is the one that it was.
 struct FileState {
   struct stat now {};
-  /// std::runtime_error in the system's words: a file that is not there.
+  /// std::runtime_error: a file that is not there, or that the system refuses to look at.
   explicit FileState(const std::filesystem::path& path) {
-    if (::stat(path.c_str(), &now) != 0) throw std::runtime_error(std::strerror(errno));
+    if (::stat(path.c_str(), &now) != 0) throw std::runtime_error(words_of_system(errno, path));
   }
   bool operator==(const FileState& other) const {
     return now.st_dev == other.now.st_dev && now.st_ino == other.now.st_ino && now.st_size == other.now.st_size &&
@@ -184,7 +188,7 @@ class TriedFiles {
   }
 
   Child::Limits limits;
-  bool tries = std::getenv("HALOGEN_TRY_FILES") == nullptr || std::string_view(std::getenv("HALOGEN_TRY_FILES")) != "0";
+  bool tries = text_of(settings::try_files) != "0";
 
  private:
   using Key = std::tuple<std::string, std::filesystem::path, std::string>;

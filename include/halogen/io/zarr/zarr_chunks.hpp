@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blosc.h>
+#include <zlib.h>
 #include <zstd.h>
 
 #include <memory>

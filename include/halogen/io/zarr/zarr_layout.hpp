@@ -9,8 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "halogen/io/checkpoint/checkpoint_folder.hpp"
 #include "halogen/io/data/cf.hpp"
+#include "halogen/io/text.hpp"
+#include "halogen/tensor/field_size.hpp"
 
 namespace halogen::detail {
 
@@ -38,7 +39,7 @@ struct ZarrLayout {
   char separator = '/';
   double fill = 0;  ///< of chunks without a file
   std::vector<std::string> dimension_names;
-  CheckpointJson attributes = CheckpointJson::object();
+  Json attributes = Json::object();
   CfNumbers numbers;
 
   const std::vector<index_t>& decoded() const { return inner.empty() ? chunk : inner; }
@@ -52,35 +53,36 @@ struct ZarrTexts {
 
 inline constexpr std::uint64_t longest_zarr_json = 100'000'000;
 
-inline CheckpointJson parse_zarr_json(const std::string& text) try {
-  return parse_json(text);
-} catch (const JsonFault& fault) {
+inline Json parse_zarr_json(const std::string& text) try { return parse_json(text); } catch (const JsonFault& fault) {
   throw std::runtime_error(std::string("its metadata are not read: ") + fault.what());
 }
 
 /// Local. Reads them from a store, which is a folder, by the consolidated metadata where they name the array.
 inline ZarrTexts zarr_texts(const fs::path& store, const std::string& name) {
   constexpr std::uint64_t most = longest_zarr_json;
-  const auto has = [](const fs::path& path) { return fs::is_regular_file(path); };
+  std::error_code none;
+  const auto has = [&](const fs::path& path) { return fs::is_regular_file(path, none); };
   if (has(store / "zarr.json")) {
-    const CheckpointJson group = parse_zarr_json(text_in(store / "zarr.json", most));
+    const Json group = parse_zarr_json(text_in(store / "zarr.json", most));
     const auto all = group.find("consolidated_metadata");
     if (all != group.end() && all->is_object() && all->contains("metadata") && (*all)["metadata"].contains(name))
       return {3, json_text((*all)["metadata"][name]), "{}"};
   }
   if (has(store / ".zmetadata")) {
-    const CheckpointJson group = parse_zarr_json(text_in(store / ".zmetadata", most));
+    const Json group = parse_zarr_json(text_in(store / ".zmetadata", most));
     if (group.contains("metadata") && group["metadata"].contains(name + "/.zarray")) {
-      const CheckpointJson& all = group["metadata"];
-      return {2, json_text(all[name + "/.zarray"]), json_text(all.value(name + "/.zattrs", CheckpointJson::object()))};
+      const Json& all = group["metadata"];
+      return {2, json_text(all[name + "/.zarray"]), json_text(all.value(name + "/.zattrs", Json::object()))};
     }
   }
   const fs::path folder = store / name;
   if (has(folder / "zarr.json")) return {3, text_in(folder / "zarr.json", most), "{}"};
   if (has(folder / ".zarray"))
     return {2, text_in(folder / ".zarray", most), has(folder / ".zattrs") ? text_in(folder / ".zattrs", most) : "{}"};
-  throw std::runtime_error(fs::is_directory(store) ? "the store has no array of that name (zarr.json or .zarray)"
-                                                   : "there is no such folder");
+  throw std::runtime_error(
+      fs::is_directory(store, none)
+          ? "the store has no array of that name (no zarr.json or .zarray): give the name of one that it has"
+          : "there is no such folder: give the path of a store that is there");
 }
 
 inline ZarrType zarr_type(const std::string& text, int format) {
@@ -126,21 +128,21 @@ inline ZarrCodecs::Compressor zarr_compressor(const std::string& name) {
 }
 
 /// A word of the metadata, one of two; std::runtime_error where it is another, since what it means is not known.
-inline std::string one_of(const CheckpointJson& in, const char* name, const std::string& otherwise, const char* first,
+inline std::string one_of(const Json& in, const char* name, const std::string& otherwise, const char* first,
                           const char* second) {
-  const CheckpointJson word = in.value(name, CheckpointJson(otherwise));
+  const Json word = in.value(name, Json(otherwise));
   if (word == first || word == second) return word;
   throw std::runtime_error("its " + std::string(name) + " is " + short_text(word) +
                            ", which is not read: store it with \"" + first + "\" or \"" + second + "\"");
 }
 
 /// The codecs of version 3: bytes, then at most one compressor, crc32c before or behind it.
-inline ZarrCodecs zarr_codecs(const CheckpointJson& list, ZarrType& type) {
+inline ZarrCodecs zarr_codecs(const Json& list, ZarrType& type) {
   ZarrCodecs codecs;
   bool has_bytes = false;
-  for (const CheckpointJson& codec : list) {
+  for (const Json& codec : list) {
     const std::string name = codec.at("name");
-    const CheckpointJson configuration = codec.value("configuration", CheckpointJson::object());
+    const Json configuration = codec.value("configuration", Json::object());
     if (name == "bytes") {
       has_bytes = true;
       type.big_endian = one_of(configuration, "endian", "little", "little", "big") == "big";
@@ -157,7 +159,7 @@ inline ZarrCodecs zarr_codecs(const CheckpointJson& list, ZarrType& type) {
 }
 
 /// What the metadata of version 2 say beside the shape.
-inline void take_zarr_v2(const CheckpointJson& array, ZarrLayout& layout) {
+inline void take_zarr_v2(const Json& array, ZarrLayout& layout) {
   layout.chunk = whole_numbers<index_t>(array.at("chunks"));
   if (!array.at("dtype").is_string()) throw std::runtime_error("numbers of several fields are not read");
   layout.type = zarr_type(array["dtype"], 2);
@@ -165,7 +167,7 @@ inline void take_zarr_v2(const CheckpointJson& array, ZarrLayout& layout) {
     throw std::runtime_error("its chunks are in the order of Fortran, which is not read: store them in that of C");
   if (array.contains("filters") && !array["filters"].is_null() && !array["filters"].empty())
     throw std::runtime_error("it has filters, which are not read: store it without");
-  if (const CheckpointJson compressor = array.value("compressor", CheckpointJson()); !compressor.is_null())
+  if (const Json compressor = array.value("compressor", Json()); !compressor.is_null())
     layout.codecs.compressor = zarr_compressor(compressor.at("id"));
   layout.key_prefix = "";
   layout.separator = one_of(array, "dimension_separator", ".", ".", "/")[0];
@@ -174,12 +176,12 @@ inline void take_zarr_v2(const CheckpointJson& array, ZarrLayout& layout) {
 }
 
 /// The codecs of version 3, or those of the chunks within a shard and of its index.
-inline void take_zarr_codecs(const CheckpointJson& codecs, ZarrLayout& layout) {
+inline void take_zarr_codecs(const Json& codecs, ZarrLayout& layout) {
   if (codecs.size() != 1 || codecs[0].at("name") != "sharding_indexed") {
     layout.codecs = zarr_codecs(codecs, layout.type);
     return;
   }
-  const CheckpointJson& sharding = codecs[0].at("configuration");
+  const Json& sharding = codecs[0].at("configuration");
   layout.inner = whole_numbers<index_t>(sharding.at("chunk_shape"));
   layout.codecs = zarr_codecs(sharding.at("codecs"), layout.type);
   layout.index_at_end = one_of(sharding, "index_location", "end", "start", "end") == "end";
@@ -191,23 +193,23 @@ inline void take_zarr_codecs(const CheckpointJson& codecs, ZarrLayout& layout) {
 }
 
 /// What the metadata of version 3 say beside the shape.
-inline void take_zarr_v3(const CheckpointJson& array, ZarrLayout& layout) {
+inline void take_zarr_v3(const Json& array, ZarrLayout& layout) {
   if (array.at("node_type") != "array") throw std::runtime_error("it is a group, not an array");
-  layout.attributes = array.value("attributes", CheckpointJson::object());
+  layout.attributes = array.value("attributes", Json::object());
   if (array.at("chunk_grid").at("name") != "regular")
     throw std::runtime_error("its chunk grid '" + array["chunk_grid"]["name"].get<std::string>() + "' is not read");
   layout.chunk = whole_numbers<index_t>(array["chunk_grid"].at("configuration").at("chunk_shape"));
   layout.type = zarr_type(array.at("data_type"), 3);
-  const CheckpointJson& encoding = array.at("chunk_key_encoding");
+  const Json& encoding = array.at("chunk_key_encoding");
   const bool as_v2 = one_of(encoding, "name", "", "default", "v2") == "v2";
   layout.key_prefix = as_v2 ? "" : "c";
   layout.separator =
-      one_of(encoding.value("configuration", CheckpointJson::object()), "separator", as_v2 ? "." : "/", ".", "/")[0];
-  if (const CheckpointJson others = array.value("storage_transformers", CheckpointJson()); !others.empty())
+      one_of(encoding.value("configuration", Json::object()), "separator", as_v2 ? "." : "/", ".", "/")[0];
+  if (const Json others = array.value("storage_transformers", Json()); !others.empty())
     throw std::runtime_error("it has storage transformers, which are not read: store it without");
   take_zarr_codecs(array.at("codecs"), layout);
   if (array.contains("dimension_names") && array["dimension_names"].is_array())
-    for (const CheckpointJson& dimension : array["dimension_names"])
+    for (const Json& dimension : array["dimension_names"])
       layout.dimension_names.push_back(dimension.is_string() ? dimension.get<std::string>() : "");
 }
 
@@ -230,10 +232,10 @@ inline void require_sizes(const ZarrLayout& layout) {
 }
 
 /// What the numbers mean: the fill value, and what CF's attributes say.
-inline void take_zarr_numbers(const CheckpointJson& fill, ZarrLayout& layout) {
-  CheckpointJson attributes = layout.attributes;
+inline void take_zarr_numbers(const Json& fill, ZarrLayout& layout) {
+  Json attributes = layout.attributes;
   if (layout.format == 2 && !fill.is_null()) {  // as xarray takes it
-    std::vector<CheckpointJson> both = missing_in(attributes.value("_FillValue", CheckpointJson()));
+    std::vector<Json> both = missing_in(attributes.value("_FillValue", Json()));
     both.push_back(fill);
     attributes["_FillValue"] = both;
   }
@@ -247,11 +249,11 @@ inline void take_zarr_numbers(const CheckpointJson& fill, ZarrLayout& layout) {
 
 /// std::runtime_error with what is not read, or is no metadata of an array. Nothing is allocated by what they claim.
 inline ZarrLayout zarr_layout(const ZarrTexts& texts) try {
-  const CheckpointJson array = parse_zarr_json(texts.array);
+  const Json array = parse_zarr_json(texts.array);
   ZarrLayout layout;
   layout.format = texts.format;
   layout.shape = whole_numbers<index_t>(array.at("shape"));
-  const CheckpointJson fill = array.value("fill_value", CheckpointJson());
+  const Json fill = array.value("fill_value", Json());
   if (texts.format == 2) {
     layout.attributes = parse_zarr_json(texts.attributes);
     take_zarr_v2(array, layout);

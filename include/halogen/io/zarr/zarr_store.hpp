@@ -51,7 +51,7 @@ inline constexpr const char* zarr_partial =
 
 enum class ZarrNode { none, group, array };
 
-inline CheckpointJson zarr_json_of(const fs::path& folder) {
+inline Json zarr_json_of(const fs::path& folder) {
   return parse_zarr_json(text_in(folder / "zarr.json", longest_zarr_json));
 }
 
@@ -72,7 +72,7 @@ template <class Change>
 void change_group(const fs::path& folder, Change change) {
   const fs::path file = folder / "zarr.json";
   Replacement replacement(file);  // waits for another's
-  CheckpointJson group{{"zarr_format", 3}, {"node_type", "group"}, {"attributes", CheckpointJson::object()}};
+  Json group{{"zarr_format", 3}, {"node_type", "group"}, {"attributes", Json::object()}};
   const bool is_new = !fs::exists(file);
   if (!is_new) group = zarr_json_of(folder);
   if (!change(group) && !is_new) return;
@@ -82,13 +82,12 @@ void change_group(const fs::path& folder, Change change) {
 }
 
 /// The metadata of all nodes below a group, by their names. A folder that is a link is no group of this store.
-inline void collect_zarr_nodes(const fs::path& folder, const std::string& before,
-                               std::map<std::string, CheckpointJson>& all) {
+inline void collect_zarr_nodes(const fs::path& folder, const std::string& before, std::map<std::string, Json>& all) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string part = entry.path().filename().string();
     std::error_code none;
     if (part.starts_with('.') || !fs::is_regular_file(entry.path() / "zarr.json", none)) continue;
-    CheckpointJson node;
+    Json node;
     try {
       node = zarr_json_of(entry.path());
       node.erase("consolidated_metadata");
@@ -132,17 +131,17 @@ class ZarrFolder {
   fs::path partial() const { return path_ / zarr_partial; }
 
   /// Puts an array with these metadata, and the chunks of partial(), where another one may have been.
-  void publish(const CheckpointJson& array) {
+  void publish(const Json& array) {
     fs::create_directories(partial());
     write_json(partial() / "zarr.json", array);
-    for (const auto& [group, below] : groups()) change_group(group, [](CheckpointJson&) { return false; });
-    for_each_list([&](CheckpointJson& nodes, const std::string& below) { return nodes.erase(below) > 0; });
+    for (const auto& [group, below] : groups()) change_group(group, [](Json&) { return false; });
+    for_each_list([&](Json& nodes, const std::string& below) { return nodes.erase(below) > 0; });
     fs::create_directories(removed());
     if (fs::exists(path_ / "zarr.json")) fs::rename(path_ / "zarr.json", removed() / "zarr.json");  // no array yet
     for (const fs::path& old : own_entries()) fs::rename(old, removed() / old.filename());
     if (fs::exists(partial() / "c")) fs::rename(partial() / "c", path_ / "c");
     fs::rename(partial() / "zarr.json", path_ / "zarr.json");
-    for_each_list([&](CheckpointJson& nodes, const std::string& below) { return nodes[below] = array, true; });
+    for_each_list([&](Json& nodes, const std::string& below) { return nodes[below] = array, true; });
     fs::remove_all(partial());
     fs::remove_all(removed());
   }
@@ -215,14 +214,14 @@ class ZarrFolder {
   void for_each_list(Change change) const {
     const auto of_group = [&](const fs::path& folder, const std::string& below, bool is_store) {
       if (!is_store && !zarr_json_of(folder).contains("consolidated_metadata")) return;
-      change_group(folder, [&](CheckpointJson& group) {
+      change_group(folder, [&](Json& group) {
         const auto found = group.find("consolidated_metadata");
         if (found != group.end() && found->is_object() && found->contains("metadata")) {
-          CheckpointJson& nodes = (*found)["metadata"];
+          Json& nodes = (*found)["metadata"];
           const bool changed = change(nodes, below);
           return add_groups(folder, below, nodes) || changed;
         }
-        std::map<std::string, CheckpointJson> nodes;
+        std::map<std::string, Json> nodes;
         collect_zarr_nodes(folder, "", nodes);
         group["consolidated_metadata"] = {{"kind", "inline"}, {"must_understand", false}, {"metadata", nodes}};
         return change(group["consolidated_metadata"]["metadata"], below), true;
@@ -241,7 +240,7 @@ class ZarrFolder {
   }
 
   /// Adds the groups between a folder and the array to its list, where they are not there yet.
-  static bool add_groups(const fs::path& folder, const std::string& below, CheckpointJson& nodes) {
+  static bool add_groups(const fs::path& folder, const std::string& below, Json& nodes) {
     bool added = false;
     for (std::size_t slash = below.find('/'); slash != std::string::npos; slash = below.find('/', slash + 1)) {
       const std::string group = below.substr(0, slash);

@@ -4,6 +4,7 @@
 //   p = exp(scale q k + bias - l), s = p (g v - d), l and d of NeighborhoodSums, g the gradient of the output
 //   dq = scale sum of s k    over the window;    dk = scale sum of s q,  dv = sum of p g    over queries that see it
 //   of the bias: sum of s    over all queries and keys at the same distance (NeighborhoodBiasSums)
+// A query whose g is 0 adds nothing to any of them, though it or a key that it sees be NaN.
 // Accumulation: over the points in row order, in the type of computations.
 #pragma once
 
@@ -60,6 +61,8 @@ struct NeighborhoodGradients {
     PaddedRows slopes, weights;  ///< [column]: s, and p, of the last row of keys
     Rows keys, values;           ///< of that row
     T *lines, *second_lines, *scores, *products, *logarithm, *product;
+    bool* counts;  ///< whether a query has a gradient
+    bool all_count = true;
   };
   index_t pad() const { return index_t{scores.windows.around[2].kernel - 1} * scores.windows.around[2].dilation; }
   index_t pitch() const { return run_points + 2 * pad(); }
@@ -69,7 +72,7 @@ struct NeighborhoodGradients {
     const std::size_t padded = Scratch::bytes_of<T>(Features * pitch()),
                       tap = Scratch::bytes_of<T>(most_columns() * pitch());
     return 2 * padded + 2 * tap + 2 * scores.line_bytes() + 2 * Scratch::bytes_of<T>(most_columns() * run_points) +
-           2 * Scratch::bytes_of<T>(run_points);
+           2 * Scratch::bytes_of<T>(run_points) + Scratch::bytes_of<bool>(run_points);
   }
   Parts parts_of(Scratch& scratch) const {
     Parts parts;
@@ -82,6 +85,7 @@ struct NeighborhoodGradients {
     for (T** lines : {&parts.lines, &parts.second_lines}) *lines = scratch.take<T>(Features * scores.windows.columns());
     for (T** products : {&parts.scores, &parts.products}) *products = scratch.take<T>(most_columns() * run_points);
     for (T** line : {&parts.logarithm, &parts.product}) *line = scratch.take<T>(run_points);
+    parts.counts = scratch.take<bool>(run_points);
     return parts;
   }
 
@@ -95,6 +99,21 @@ struct NeighborhoodGradients {
     const auto row = [&](int v) { return &sums.tensor.at(PlaneAt{run.sample, 3 * head + v, run.z}, run.y, run.x); };
     const S *rounded = row(0), *rest = row(1), *d = row(2);
     for (index_t i = 0; i < run.count; ++i) at.logarithm[i] = T(rounded[i]) + T(rest[i]), at.product[i] = T(d[i]);
+    find_counted(run, at);
+  }
+  /// Queries without a gradient become zeros.
+  static void find_counted(const PointRun& run, Parts& at) {
+    std::fill_n(at.counts, run.lanes, false);
+    for (int f = 0; f < Features; ++f)
+      for (index_t i = 0; i < run.count; ++i) at.counts[i] |= at.gradient.row(f)[i] != T(0);
+    at.all_count = std::all_of(at.counts, at.counts + run.count, [](bool counts) { return counts; });
+    set_uncounted_zero(run, at, at.query, Features);
+  }
+  static void set_uncounted_zero(const PointRun& run, const Parts& at, const PaddedRows& rows, index_t number) {
+    if (at.all_count) return;
+    for (index_t r = 0; r < number; ++r)
+      for (index_t i = 0; i < run.count; ++i)
+        if (!at.counts[i]) rows.row(r)[i] = T(0);
   }
 
   /// s and p of the queries and a row of keys.
@@ -114,12 +133,16 @@ struct NeighborhoodGradients {
         store(at.slopes.row(t) + i, weight * (load<V>(at.products + from) - load<V>(at.product + i)));
         store(at.weights.row(t) + i, weight);
       });
-    at.slopes.end(run.columns.count, run.count), at.weights.end(run.columns.count, run.count);
+    for (const PaddedRows* rows : {&at.slopes, &at.weights}) {
+      set_uncounted_zero(run, at, *rows, run.columns.count);
+      rows->end(run.columns.count, run.count);
+    }
   }
 
   /// Device: the numbers of a query from which its s is computed.
   struct Query {
     T query[Features], gradient[Features], logarithm, product;
+    bool counts;
   };
   KOKKOS_FUNCTION Query query_at(int head, const PlaneAt& plane, index_t y, index_t x) const {
     Query own;
@@ -127,6 +150,8 @@ struct NeighborhoodGradients {
     const PlaneAt at{plane.sample, head * Features, plane.z};
     gradient.load_features(at, y, x, T(1), own.gradient);
     own.logarithm = logarithm_at(plane, head, y, x), own.product = product_at(plane, head, y, x);
+    own.counts = false;
+    for (int f = 0; f < Features; ++f) own.counts |= own.gradient[f] != T(0);
     return own;
   }
   /// Device: s of the query at plane, y, x and a key that it sees.
@@ -151,6 +176,7 @@ struct NeighborhoodGradients {
 
   KOKKOS_FUNCTION void query_point(int head, const PlaneAt& plane, index_t y, index_t x, T (&out)[Features]) const {
     const Query own = query_at(head, plane, y, x);
+    if (!own.counts) return;
     scores.windows.template for_each<false>(plane.z, y, x, [&](index_t at_z, index_t at_y, index_t at_x) {
       const PlaneAt key{plane.sample, scores.key_channel(head), at_z};
       scores.input.add_to(slope(head, own, plane, y, x, at_z, at_y, at_x), key, at_y, at_x, out);
@@ -164,6 +190,11 @@ struct NeighborhoodGradients {
     scores.input.load_features({plane.sample, scores.value_channel(head), plane.z}, y, x, T(1), value);
     scores.windows.template for_each<true>(plane.z, y, x, [&](index_t at_z, index_t at_y, index_t at_x) {
       const PlaneAt query{plane.sample, head * Features, at_z};
+      T own[Features];
+      gradient.load_features(query, at_y, at_x, T(1), own);
+      bool counts = false;
+      for (int f = 0; f < Features; ++f) counts |= own[f] != T(0);
+      if (!counts) return;
       const T logarithm = logarithm_at(query, head, at_y, at_x), d = product_at(query, head, at_y, at_x);
       const T product = scores.input.product(key, query, at_y, at_x);
       const T score = scores.biased(product, head, at_z - plane.z, at_y - y, at_x - x);

@@ -82,6 +82,7 @@ struct NeighborhoodBiasSums {
             const index_t x = tile.columns.begin + i;
             if (!sees(2, x, x - across)) return;
             const auto own = gradients.query_at(head, plane, y, x);
+            if (!own.counts) return;
             sum += static_cast<double>(gradients.slope(head, own, plane, y, x, plane.z - planes, y - down, x - across));
           });
         }

@@ -137,7 +137,7 @@ struct NeighborhoodTiles {
     if (!own) return;
     for (int f = 0; f < Features; ++f) {
       T* const row = work.of_query + f * run_points;
-      for (index_t i = 0; i < run.count; ++i) row[i] *= of.scores.scale;
+      for (index_t i = 0; i < run.count; ++i) row[i] = parts.counts[i] ? of.scores.scale * row[i] : T(0);
       put(of.channel(head, f), work.tile.sample, run.y, run.x, run.count, row);
     }
   }

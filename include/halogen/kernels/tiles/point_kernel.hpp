@@ -18,8 +18,10 @@ constexpr index_t points_at_once_of(int channels) {
   return std::clamp(fitting / points_at_once * points_at_once, points_at_once, most_points_at_once);
 }
 
-/// Runs a computation over all channels of a point. It works on pieces of rows, with all channels in scratch. If
-/// `point` has tile_sums(tile), on the host its compute() also gets the memory where it adds sums of each tile.
+/// Runs a computation over all channels of a point. It works on pieces of rows, with all channels in scratch: one array
+/// of all channels for each of Point::operands, the second and what follows it one after the other. load() fills two of
+/// them at most. If `point` has tile_sums(tile), on the host its compute() also gets the memory where it adds sums of
+/// each tile.
 template <class ExecutionSpace, class S, class Point>
 struct PointKernel {
   using T = compute_type<S>;
@@ -55,7 +57,7 @@ struct PointKernel {
     Scratch scratch = Scratch::of(team, 1, host_bytes());
     const index_t piece = piece_size();
     T* rows = scratch.take<T>(values());
-    T* second = Point::operands == 2 ? scratch.take<T>(values()) : nullptr;
+    T* second = Point::operands > 1 ? scratch.take<T>((Point::operands - 1) * values()) : nullptr;
     T* sums_of_points = scratch.take<T>(static_cast<std::size_t>(2 * piece));
     RowSums* sums = scratch.take<RowSums>(outputs());
     std::fill_n(sums, output.channels, RowSums{});

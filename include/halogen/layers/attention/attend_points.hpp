@@ -38,7 +38,7 @@ struct AttendToAll : AttendsOfPoints<AttendToAll<Heads, KeyHeads, Options, Term,
   }
   static TrafficUse traffic(const FunctionPlace& place, bool backward, bool keeps) {
     const AttentionPlace at = attention_of_place(place);
-    TrafficUse use = attention_traffic(at, backward, keeps);
+    TrafficUse use = AttentionDryRun::traffic(at, backward, keeps);
     use.all_reduces = backward && at.ranks() > 1 ? bias_sums<Options, Term> : 0;
     use += told_traffic<Term>(place, Apart ? 2 : 1);
     return use;
@@ -48,7 +48,7 @@ struct AttendToAll : AttendsOfPoints<AttendToAll<Heads, KeyHeads, Options, Term,
   static auto attended(const std::optional<Generator>& draws, const Queries& of_queries, const Keys& of_keys,
                        const std::tuple<Q, K, V>& rows, const Beside&... beside) {
     const auto& [query, key, value] = rows;
-    return attention_of(
+    return attention_call(
         options_of_call<Options>(Heads != KeyHeads, draws), pair_numbers<Options>(of_queries, of_keys),
         std::tuple_cat(attention_operands(query, key, value),
                        bias_of_pairs<Heads, 0, Options, Term, typename Q::value_type>(of_queries, beside...)));
@@ -68,7 +68,7 @@ struct Attending {
 
   /// Call it before the channels of a layer are computed.
   static constexpr void check(Traced x, int channels) {
-    if (channels % Heads != 0) x.graph->refuse(Misfit::Kind::groups_do_not_divide, x.graph->layers, Heads, channels);
+    if (channels % Heads != 0) x.graph->refuse<why::groups_do_not_divide>(x.graph->layers, Heads, channels);
   }
 
   static constexpr Traced turned(Traced qkv) {
@@ -82,7 +82,7 @@ struct Attending {
     check_terms<Terms...>();
     GraphDraft& graph = *qkv.graph;
     const int channels = (*qkv).channels;
-    if (channels % all != 0) graph.refuse(Misfit::Kind::groups_do_not_divide, graph.layers, all, channels);
+    if (channels % all != 0) graph.refuse<why::groups_do_not_divide>(graph.layers, all, channels);
     qkv = turned(qkv);
     const Traced y = attended(qkv, terms...);
     Node& node = graph.nodes[y.node];
@@ -182,7 +182,7 @@ struct Attending {
     const Traced value = term.value;
     const int channels = (*value).channels;
     if (channels != 1 && channels != Heads)
-      value.graph->refuse(Misfit::Kind::channels_differ, value.graph->layers, Heads, channels);
+      value.graph->refuse<why::channels_differ>(value.graph->layers, Heads, channels);
   }
   template <class... Terms>
   static constexpr Traced attended(Traced qkv, Terms... terms) {

@@ -6,15 +6,15 @@
 //
 // Keys and values of the tokens come before those of the points of the first piece, and go round the ring with them.
 // For a token each rank attends to its own keys; two all_reduces join the results
-// (array/attention/attention_parts.hpp), and backward computes them again. Backward has five more: of the queries'
+// (attention/parts.hpp), and backward computes them again. Backward has five more: of the queries'
 // gradients, and twice of keys and of values. In deterministic attention all keys and values are gathered for the
 // tokens, and nothing of queries is summed.
 #pragma once
 
 #include <optional>
 
-#include "halogen/array/attention/attention_memory.hpp"
 #include "halogen/array/expression/regrid.hpp"
+#include "halogen/attention/dry_run.hpp"
 #include "halogen/autograd/attention.hpp"
 #include "halogen/autograd/concatenated_pieces.hpp"
 #include "halogen/autograd/pieces.hpp"
@@ -121,7 +121,7 @@ struct AttendsOfPoints {
     return Self::attention_of_place(place).words(place.layout.batch_cut().extent());
   }
   static index_t memory(const FunctionPlace& place) {
-    return AttentionMemory(Self::attention_of_place(place), place.layout.plan().training).bytes();
+    return AttentionDryRun::memory(Self::attention_of_place(place), place.layout.plan().training);
   }
 };
 
@@ -155,7 +155,7 @@ struct PointsAttend : AttendsOfPoints<PointsAttend<Heads, KeyHeads, Count, Optio
   }
   static TrafficUse traffic(const FunctionPlace& place, bool backward, bool keeps) {
     const AttentionPlace at = attention_of_place(place);
-    TrafficUse use = attention_traffic(at, backward, keeps);
+    TrafficUse use = AttentionDryRun::traffic(at, backward, keeps);
     if (backward && at.ranks() > 1) use.all_reduces = 2 + bias_sums<Options, Term>;  // the tokens' keys and values
     use += told_traffic<Term>(place, 2);
     return use;
@@ -167,7 +167,7 @@ struct PointsAttend : AttendsOfPoints<PointsAttend<Heads, KeyHeads, Count, Optio
     using S = typename stored_of<Q>::type;  // two-byte values are sent as two bytes
     const auto& [query, key, value] = rows;
     const auto of_tokens = rows_of<Count>(tokens);
-    return attention_of(
+    return attention_call(
         options_of_call<Options>(Heads != KeyHeads, draws), pair_numbers<Options, Count>(of_points, of_points),
         std::tuple_cat(attention_operands(query, joined_rows<all, S>(of_tokens, key, Heads),
                                           joined_rows<all, S>(of_tokens, value, Heads + KeyHeads)),
@@ -211,11 +211,11 @@ struct TokensAttend {
       else
         return joined;
     };
-    const auto seen = attention_of(
+    const auto seen = attention_of(attention_call(
         options_of_call<Options>(Heads != KeyHeads, draws), pair_numbers<Options, Count, true>(of_points, of_points),
         std::tuple_cat(operands_apart(held<S>(some_heads<all>(of_tokens, 0, Heads)), keys(std::get<0>(rows), Heads),
                                       keys(std::get<1>(rows), Heads + KeyHeads)),
-                       bias_of_pairs<Heads, Count, Options, Term, typename K::value_type>(of_points, beside...)));
+                       bias_of_pairs<Heads, Count, Options, Term, typename K::value_type>(of_points, beside...))));
     return flatten<1, 3>(transpose<1, 2>(seen));  // (N, K, H, E), then (N, K H E)
   }
 };

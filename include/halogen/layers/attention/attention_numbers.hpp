@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "halogen/array/attention/piece_numbers.hpp"
+#include "halogen/attention/piece_numbers.hpp"
 #include "halogen/layers/attention/attention_options.hpp"
 
 namespace halogen::detail {

@@ -5,7 +5,7 @@
 #include <ratio>
 #include <type_traits>
 
-#include "halogen/array/attention/attention_by_heads.hpp"
+#include "halogen/attention/way.hpp"
 #include "halogen/core/type_of.hpp"
 #include "halogen/layers/layer_norm.hpp"
 #include "halogen/layers/window_options.hpp"
@@ -21,7 +21,7 @@ struct Rotary {};
 /// Queries and keys are first normalised over the channels of each head by LayerNorm or RMSNorm, as timm's qk_norm.
 template <template <int, class> class Norm = LayerNorm>
 struct QueryKeyNorm {};
-/// How ranks that share a sample share the work (array/attention/attention_by_heads.hpp). The default is automatic.
+/// How ranks that share a sample share the work (attention/way.hpp). The default is automatic.
 template <ContextParallel Way>
 struct ParallelBy {};
 /// Grouped queries (Ainslie et al. 2023): keys and values have Count heads. The number of heads is a multiple of Count.

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "halogen/array/attention/attention_bias.hpp"
+#include "halogen/array/attention/attention_operands.hpp"
 #include "halogen/autograd/rearranged.hpp"
 #include "halogen/autograd/reshaped.hpp"
 #include "halogen/layers/attention/attention_options.hpp"

@@ -1,6 +1,6 @@
 // A Function whose values are heads of attention. FunctionOf would give the functor whole values, and the functor would
 // cut them, transpose them and join the gradients again: 35 times the memory of the result. Here each part of a value
-// is copied once to rows (array/attention/head_channels.hpp), and kernels read the gradients' rows as they write
+// is copied once to rows (layers/attention/head_channels.hpp), and kernels read the gradients' rows as they write
 // channels. Forward keeps the logarithms of the sums. Backward takes them and the stored result, so it does not compute
 // attention again. With ToVector nothing is kept, and backward computes it again.
 //
@@ -11,12 +11,12 @@
 //   static constexpr int queries_of, keys_of  the values whose points are queries and keys
 //   static constexpr bool joins_rows          gradients of parts come through other nodes than Attention
 //   static auto attended(generator or nothing, field of queries, field of keys, std::tuple of rows, other values...)
-//                                             an Attention, or with ToVector an expression of it
+//                                             an AttentionCall, or with ToVector an expression of attention
 //   static TrafficUse traffic(place, backward, keeps), and memory and words as for Function
 #pragma once
 
-#include "halogen/array/attention/head_channels.hpp"
 #include "halogen/autograd/attention.hpp"
+#include "halogen/layers/attention/head_channels.hpp"
 #include "halogen/layers/functions/function.hpp"
 
 namespace halogen::detail {
@@ -176,13 +176,15 @@ struct HeadsFunctionOf {
         Base::write_vector(at, context, label, as_expression(seen));
       } else {
         using T = compute_type<S>;
-        const auto rows = seen.field();
+        auto pass = seen.pass();
+        pass.forward();
+        const auto rows = pass.output();
         kernels::RowsAsChannels<T, T> reader;
         reader.points = points_of(at, at.node().level);
         const int width = static_cast<int>(rows.extent(3));
         reader.groups[0] = {head_rows(rows).read_only(), F::heads * width, width};
         at.over_rows(label, kernels::CopyRows<S, kernels::RowsAsChannels<T, T>>{reader, 0});
-        if (at.launch().kept >= 0) keep_logarithms<false>(at, at.kept(), seen.logarithms());
+        if (at.launch().kept >= 0) keep_logarithms<false>(at, at.kept(), pass.logarithms());
       }
     }
   };
@@ -221,12 +223,12 @@ struct HeadsFunctionOf {
     const auto of = operands(at, context, 1);
     const auto cotangent = Base::cotangent_of(at, context);
     const EvaluationScope scope;
-    auto seen = attended<VariableLeaf>(at, of);
+    const auto seen = attended<VariableLeaf>(at, of);
     return std::apply([&](const auto&... other) { return found_in(at, of, cotangent, seen, other...); }, of.beside);
   }
 
   template <class S, class Of, class Cotangent, class Seen, class... Other>
-  static auto found_in(const LaunchAt<S>& at, const Of& of, const Cotangent& cotangent, Seen& seen,
+  static auto found_in(const LaunchAt<S>& at, const Of& of, const Cotangent& cotangent, const Seen& seen,
                        const Other&... other) {
     if constexpr (F::joins_rows) {
       return std::apply(
@@ -235,7 +237,9 @@ struct HeadsFunctionOf {
             if constexpr (MakesVector)
               backward(as_expression(seen), leaf(cotangent), static_cast<GradientSink&>(sums));
             else
-              pull(seen, owed_rows(at, of, cotangent, seen), static_cast<GradientSink&>(sums));
+              resumed(at, of, cotangent, seen, [&](auto& pass, const auto& owed) {
+                pull_call(seen, pass, owed, static_cast<GradientSink&>(sums));
+              });
             return std::apply(
                 [](const Other&... of_other, const auto&... of_rows) {
                   return HeadGradients<std::tuple<std::decay_t<decltype(of_rows)>...>, std::tuple<Other...>>{
@@ -246,16 +250,16 @@ struct HeadsFunctionOf {
           of.rows);
     } else {
       Gradients<Other...> sums(other...);
-      const auto owed = owed_rows(at, of, cotangent, seen);
-      const auto of_bias = pair_bias_gradient(seen);
-      const auto rows = operand_gradients(seen, owed, of_bias);
-      pass_bias(of_bias, seen, static_cast<GradientSink&>(sums));
+      const auto found = resumed(at, of, cotangent, seen,
+                                 [&](auto& pass, const auto& owed) { return gradients_of_call(seen, pass, owed); });
+      pull_bias(seen, found, static_cast<GradientSink&>(sums));
+      const auto rows = std::tuple(found.query, found.key, found.value);
       return HeadGradients<std::decay_t<decltype(rows)>, std::tuple<Other...>>{rows, sums.finish()};
     }
   }
-  /// The gradient of the result as rows. The attention `seen` gets the result, which is not computed again.
-  template <class S, class Of, class Cotangent, class Seen>
-  static auto owed_rows(const LaunchAt<S>& at, const Of& of, const Cotangent& cotangent, Seen& seen) {
+  /// pull(pass, gradient of the result as rows), where the pass has the stored result and computes nothing again.
+  template <class S, class Of, class Cotangent, class Call, class Pull>
+  static auto resumed(const LaunchAt<S>& at, const Of& of, const Cotangent& cotangent, const Call& call, Pull pull) {
     using T = compute_type<S>;
     const kernels::OwnedPoints points = points_of(at, at.node().level);
     const int width = at.node().channels / F::heads;
@@ -265,8 +269,9 @@ struct HeadsFunctionOf {
     copy_to_rows(at.space(), view_of(cotangent), points, 0, owed);
     copy_to_rows(at.space(), at.tensor(1 + Values), points, 0, output);
     keep_logarithms<true>(at, at.tensor(2 + Values), logarithms);
-    seen.found = std::make_shared<typename Seen::Found>(typename Seen::Found{output, logarithms});
-    return owed;
+    auto pass = call.pass();
+    pass.resume(output, logarithms);
+    return pull(pass, owed);
   }
 
   // -- plan -------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@
 // Attention does not know positions of points, unless Rotary, RelativeBias or an embedding that was added before
 // provides them. The points of a rank are its part of the sequence, so nothing is gathered or renumbered on any cut.
 // Halo: none. Forward keeps y and two numbers for each head and point, from which backward computes the logits again,
-// tile by tile. Memory that is not in stored tensors: array/attention/attention_memory.hpp. Accumulation:
+// tile by tile. Memory that is not in stored tensors: attention/dry_run.hpp. Accumulation:
 // docs/attention.md. Errors: why::groups_do_not_divide if heads do not divide channels; why::rank_differs if IsCausal
 // or Rotary do not fit the field's dimensions.
 #pragma once

@@ -302,9 +302,9 @@ constexpr Traced add_neighborhood(Traced x, const WindowOptions<Dimensions>& opt
   const int channels = node.channels;
   node.channels = channels / 3;
   for (int d = 0; d < spatial_dimensions; ++d) node.window[d] = options.window[d];
-  if (channels % 3 != 0) graph.refuse(Misfit::Kind::groups_do_not_divide, node.layer, 3, channels);
+  if (channels % 3 != 0) graph.refuse<why::groups_do_not_divide>(node.layer, 3, channels);
   if (node.channels % constants.heads != 0)
-    graph.refuse(Misfit::Kind::groups_do_not_divide, node.layer, constants.heads, node.channels);
+    graph.refuse<why::groups_do_not_divide>(node.layer, constants.heads, node.channels);
   return y;
 }
 

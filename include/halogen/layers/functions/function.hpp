@@ -342,7 +342,7 @@ struct Function : Module<Function<F, Options...>> {
       const int level = (*x).level;
       const bool fits = options.is_vector(i) ? graph.levels[level].whole
                                              : level == points || (options.is_free(i) && !graph.levels[level].whole);
-      if (!fits) graph.refuse(Misfit::Kind::levels_differ, node.layer, points, level);
+      if (!fits) graph.refuse<why::levels_differ>(node.layer, points, level);
       node.inputs[i++] = x.node;
     }
     graph.evaluates = true;

@@ -32,7 +32,7 @@ inline constexpr int channels_named<Option, Options...> = channels_named<Options
 
 /// Checks that a layer with `named` channels (0: any number) gets as many.
 constexpr void check_channels(GraphDraft& graph, int layer, int named, int have) {
-  if (named != 0 && named != have) graph.refuse(Misfit::Kind::channels_differ, layer, named, have);
+  if (named != 0 && named != have) graph.refuse<why::channels_differ>(layer, named, have);
 }
 
 template <class F>

@@ -146,9 +146,8 @@ struct Map : Module<Map<F, Options...>> {
     int i = 0;
     for (const Traced& x : {a, more...}) {
       node.inputs[i++] = x.node;
-      if ((*x).channels != node.channels)
-        graph.refuse(Misfit::Kind::channels_differ, layer, node.channels, (*x).channels);
-      if ((*x).level != node.level) graph.refuse(Misfit::Kind::levels_differ, layer, node.level, (*x).level);
+      if ((*x).channels != node.channels) graph.refuse<why::channels_differ>(layer, node.channels, (*x).channels);
+      if ((*x).level != node.level) graph.refuse<why::levels_differ>(layer, node.level, (*x).level);
     }
     node.parameter = detail::add_channel_parameters<F>(graph, node.channels);
     return {&graph, graph.add(node)};

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "halogen/array/attention/head_rows.hpp"
+#include "halogen/attention/head_rows.hpp"
+#include "halogen/attention/row_parts.hpp"
 #include "halogen/halo/pack.hpp"
-#include "halogen/placement/row_parts.hpp"
 #include "halogen/tensor/transport_buffer.hpp"
 
 namespace halogen::detail {

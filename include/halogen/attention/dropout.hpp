@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "halogen/array/attention/attention_bias.hpp"
+#include "halogen/attention/pair_numbers.hpp"
 #include "halogen/core/philox.hpp"
 
 namespace halogen::detail {

@@ -4,34 +4,11 @@
 
 #include <limits>
 
-#include "halogen/array/attention/head_rows.hpp"
-#include "halogen/array/evaluate/moved.hpp"
+#include "halogen/attention/head_rows.hpp"
 #include "halogen/kernels/sums/maps_and_vectors.hpp"
 #include "halogen/tensor/transport_buffer.hpp"
 
 namespace halogen::detail {
-
-/// Whether queries are whole on the ranks that cut the keys: vectors of a network, which lie wherever their partners
-/// do. A field that is Replicate is cut as the keys are.
-template <class Q, class K>
-inline constexpr bool are_whole_beside = false;
-template <class M, int... Q, int... K>
-inline constexpr bool are_whole_beside<Placed<M, 4, Q...>, Placed<M, 4, K...>> =
-    ((K == 2) || ...) && ((K == 2 ? Q == any_code : Q == K) && ...);
-template <class Q, class K>
-inline constexpr bool has_whole_queries = are_whole_beside<typename Q::placed, typename K::placed>;
-
-/// Where the result lies, and where keys and values do.
-template <bool WholeQueries, class Q, class K, class V>
-struct attention_places {
-  using queries = placed_of<Q, K, V>;
-  using keys = queries;
-};
-template <class Q, class K, class V>
-struct attention_places<true, Q, K, V> {
-  using keys = placed_of<K, V>;
-  using queries = typename placed_instead<2, replicate_code, keys>::type;
-};
 
 /// The rows of queries of this rank's samples and heads, and what is done with them row by row: one work item a row.
 template <class T>

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "halogen/array/attention/head_rows.hpp"
+#include "halogen/attention/head_rows.hpp"
+#include "halogen/attention/ring_schedule.hpp"
 #include "halogen/halo/pack.hpp"
 #include "halogen/kernels/attention/attention.hpp"
 #include "halogen/kernels/attention/attention_bias_gradient.hpp"
 #include "halogen/kernels/attention/attention_gradients.hpp"
-#include "halogen/placement/ring.hpp"
 #include "halogen/tensor/transport_buffer.hpp"
 
 namespace halogen::detail {

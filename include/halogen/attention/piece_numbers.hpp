@@ -10,16 +10,17 @@
 #include <string>
 #include <vector>
 
-#include "halogen/array/attention/attention_bias.hpp"
-#include "halogen/array/stages/pieces.hpp"
+#include "halogen/attention/pair_numbers.hpp"
+#include "halogen/comm/error.hpp"
 #include "halogen/halo/kept_moves.hpp"
+#include "halogen/stencil/window.hpp"
 
 namespace halogen::detail {
 
 /// A point's number is `first` plus the sum of its global indices times `stride`. `listed` other numbers, 0, 1 and so
 /// on, come before all points.
 struct Numbering {
-  std::array<index_t, max_rank> stride{};
+  std::array<index_t, 2 + spatial_dimensions> stride{};
   int first = 0, listed = 0;
   bool operator==(const Numbering&) const = default;
 };

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "halogen/placement/row_parts.hpp"
+#include "halogen/attention/row_parts.hpp"
 
 namespace halogen {
 
@@ -20,6 +20,10 @@ struct RingSchedule {
 
   /// Cuts of a sequence for a zigzag ring.
   static Cut zigzag(index_t extent, int ranks) { return Cut::balanced(extent, 2 * ranks); }
+
+  static RingSchedule zigzag_of(int rank, const Cut& queries, const Cut& keys) {
+    return {rank, zigzag(queries.extent(), queries.parts()), zigzag(keys.extent(), keys.parts()), true, true};
+  }
 
   int ranks() const { return is_zigzag ? keys.parts() / 2 : keys.parts(); }
   /// Piece r of a cut: its rows, of which the second part may be empty.

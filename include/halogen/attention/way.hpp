@@ -1,14 +1,15 @@
-// Attention of a sequence that is cut, by heads: one all-to-all gives each rank all points of some heads. The rank
-// computes attention of these heads alone, and another all-to-all brings the result back (Jacobs et al. 2023, DeepSpeed
-// Ulysses). This file says when this sends less than the ring, and what is kept for backward.
+// The ways in which attention of a sequence that is cut is computed, and which of them sends least. By heads, one
+// all-to-all gives each rank all points of some heads. The rank computes attention of these heads alone, and another
+// all-to-all brings the result back (Jacobs et al. 2023, DeepSpeed Ulysses).
 #pragma once
 
+#include <optional>
 #include <string>
-#include <utility>
 
-#include "halogen/array/evaluate/moved.hpp"
+#include "halogen/attention/ring_schedule.hpp"
+#include "halogen/comm/error.hpp"
 #include "halogen/core/config.hpp"
-#include "halogen/placement/ring.hpp"
+#include "halogen/core/philox.hpp"
 
 namespace halogen {
 
@@ -16,43 +17,42 @@ namespace halogen {
 enum class ContextParallel {
   automatic,   ///< by heads if ranks divide them and it sends less forward, else zigzag if causal, else the ring
   ring,        ///< keys and values travel round the ranks while kernels work
-  zigzag,      ///< a ring with causal rows moved, so that all ranks compute equally much (attention_zigzag.hpp)
+  zigzag,      ///< a ring with causal rows moved, so that all ranks compute equally much (attention/zigzag.hpp)
   all_to_all,  ///< by heads; a CollectiveError if ranks do not divide them, or the bias is cut along queries or heads
   /// By heads if ranks divide them, else every rank gathers all keys and values, and backward all queries. The result
   /// and the gradients of query, key and value have the same bits as on one rank.
   deterministic
 };
 
-namespace detail {
-
-template <class Where>
-inline constexpr bool cuts_sequence = false;
-template <class M, int Rank, int... Codes>
-inline constexpr bool cuts_sequence<Placed<M, Rank, Codes...>> = ((Codes == 2) || ...);
-
-/// A field (samples, heads, points, width) of T whose points are whole on each rank.
-template <class T, class Where>
-using field_gathered = typename field_of<T, typename placed_instead<2, replicate_code, Where>::type>::type;
-
-/// The same where the mesh dimensions that cut points cut heads.
-template <class T, class Where>
-using field_by_heads = typename field_of<T, typename placed_instead<2, 1, Where>::type>::type;
-
-/// What forward keeps for backward, all by heads.
-template <class T, class S, class Where>
-struct AttentionByHeads {
-  field_by_heads<S, Where> query, key, value;
-  field_by_heads<T, Where> output, logsumexp;
+struct AttentionOptions {
+  bool is_causal = false;                      ///< query i sees keys 0..i, for any lengths
+  std::optional<double> scale = std::nullopt;  ///< factor of the logits; 1 / sqrt(E) by default
+  bool enable_gqa = false;  ///< query heads are a multiple of key heads: head h sees the keys of head h / multiple
+  ContextParallel parallel = ContextParallel::automatic;  ///< the way, if the sequence is cut
+  double dropout_p = 0;      ///< each value of softmax is 0 with this probability, else divided by 1 - dropout_p
+  Generator generator = {};  ///< of dropout, which depends on it and on global positions
 };
+
+namespace detail {
 
 /// The extents that decide the way, of all ranks together.
 struct AttentionWay {
-  index_t query_heads, key_heads, queries, keys, width;  ///< width: of a key plus a value
-  int ranks;                                             ///< that cut the sequence
-  int parts;                                             ///< of the heads, if those ranks cut them
-  bool is_causal;                                        ///< then a piece visits half of the ranks
-  index_t moved_queries, moved_keys;                     ///< if causal: rows that change ranks for a zigzag ring
-  bool bias_is_cut = false;                              ///< along queries or heads: by heads a rank would lack rows
+  index_t query_heads = 0, key_heads = 0, queries = 0, keys = 0, width = 0;  ///< width: of a key plus a value
+  int ranks = 1;                                                             ///< that cut the sequence
+  int parts = 1;                                                             ///< of the heads, if those ranks cut them
+  bool is_causal = false;                                                    ///< then a piece visits half of the ranks
+  index_t moved_queries = 0, moved_keys = 0;  ///< if causal: rows that change ranks for a zigzag ring
+  bool bias_is_cut = false;                   ///< along queries or heads: by heads a rank would lack rows
+
+  static AttentionWay of(const Cut& queries, const Cut& keys, bool is_causal) {
+    return {.queries = queries.extent(),
+            .keys = keys.extent(),
+            .ranks = queries.parts(),
+            .parts = queries.parts(),
+            .is_causal = is_causal,
+            .moved_queries = is_causal ? moved_for_zigzag(queries) : 0,
+            .moved_keys = is_causal ? moved_for_zigzag(keys) : 0};
+  }
 
   static constexpr index_t rows_that_move = 64;  ///< of a rank: automatic does not move fewer rows
 
@@ -115,23 +115,6 @@ HALOGEN_INLINE std::string words_of(const AttentionWay& goes, ContextParallel ch
          ")";
 }
 #endif
-
-template <class Where, class Query, class Key, class Value>
-AttentionWay attention_way(const Query& query, const Key& key, const Value& value, bool is_causal) {
-  const Decomposition& pieces = query.decomposition();
-  const Decomposition apart(query.mesh().extents(), field_by_heads<typename Query::value_type, Where>::placements,
-                            Query::mesh_type::names);
-  return {query.extent(1),
-          key.extent(1),
-          query.extent(2),
-          key.extent(2),
-          query.extent(3) + value.extent(3),
-          pieces.parts(2),
-          apart.parts(1),
-          is_causal,
-          is_causal ? moved_for_zigzag(query.cut(2)) : 0,
-          is_causal ? moved_for_zigzag(key.cut(2)) : 0};
-}
 
 }  // namespace detail
 }  // namespace halogen

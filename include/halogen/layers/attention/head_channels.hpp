@@ -3,8 +3,8 @@
 // field.
 #pragma once
 
-#include "halogen/array/attention/head_rows.hpp"
 #include "halogen/array/stages/pieces.hpp"
+#include "halogen/attention/head_rows.hpp"
 #include "halogen/core/tensor_view.hpp"
 #include "halogen/kernels/attention/kept_logarithms.hpp"
 #include "halogen/kernels/attention/rows_as_channels.hpp"

@@ -1,0 +1,65 @@
+// The result of a trainer's step: its loss and its prediction, as long as their memory is not used again.
+#pragma once
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "halogen/train/network.hpp"
+
+namespace halogen {
+
+namespace detail {
+
+/// How often a trainer has used the memory of its results: that of losses and predictions, and that of predictions
+/// alone.
+struct ResultUses {
+  std::size_t steps = 0, predictions = 0;
+};
+
+}  // namespace detail
+
+/// What Trainer::step and accumulate return. It can be read until the next step() or accumulate(), and its prediction
+/// until the next predict(), because they use its memory again. Later reads throw Error. The trainer must outlive it.
+template <class Net, class Image, PlanKind Plan>
+class StepResult {
+  using E = typename Net::template EvaluationOf<Plan, Image>;
+
+ public:
+  /// expression_value: the loss of a vjp plan, whose evaluation has none. uses: the trainer's, which it counts up.
+  StepResult(const Image& image, const std::shared_ptr<E>& evaluation, double expression_value,
+             const detail::ResultUses& uses)
+      : mesh_(image.mesh()), evaluation_(evaluation), value_(expression_value), now_(uses), then_(uses) {}
+
+  /// The loss before the update, the same on all ranks; waits for the device.
+  double item() const {
+    if constexpr (Plan == PlanKind::vjp)
+      return value_;
+    else
+      return evaluation()->loss();
+  }
+  /// The prediction before the update, placed as the image. It is a tuple if the model returns several.
+  auto prediction() const {
+    if (then_.predictions != now_.predictions)
+      throw Error("prediction() of a step before predict(), which used its memory: read it before");
+    return Net::template prediction_on<Image>(mesh_, *evaluation());
+  }
+
+ private:
+  std::shared_ptr<E> evaluation() const {
+    auto kept = evaluation_.lock();
+    if (then_.steps != now_.steps || !kept)
+      throw Error(
+          "item() or prediction() of an earlier step: a trainer keeps the last one's; read each step's before the "
+          "next");
+    return kept;
+  }
+
+  std::remove_cvref_t<decltype(std::declval<const Image&>().mesh())> mesh_;
+  std::weak_ptr<E> evaluation_;  ///< empty once the evaluation of another image has taken its place
+  double value_;
+  const detail::ResultUses& now_;
+  detail::ResultUses then_;
+};
+
+}  // namespace halogen
