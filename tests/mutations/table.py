@@ -68,14 +68,6 @@ TABLE = [
             "bounds[part] / stride", "unit.cut", seen=True),
     Mistake("derived_forgets_its_end", "placement/cut.hpp",
             "ceil_div(bounds[part], stride)); }); «cut.bounds.back() = output_extent;»", "", "unit.cut", seen=True),
-    Mistake("ring_turns_the_other_way", "placement/ring.hpp", "int piece_at(int step) const { return modulo(«rank - step»); }",
-            "rank + step", "mpi.attention_same_bits 3"),
-    Mistake("zigzag_pairs_wrong_pieces", "placement/ring.hpp", "{cut.piece(r), cut.piece(«cut.parts() - 1 - r»)}",
-            "cut.parts() - 1 - (r ^ 1) % ranks()", "mpi.attention_same_bits 2"),
-    Mistake("causal_sees_one_piece_more", "placement/ring.hpp", "(!is_causal || «key.begin < query.end»)",
-            "key.begin <= query.end", "mpi.attention 3"),
-    Mistake("rows_begin_in_the_others_piece", "placement/row_parts.hpp", "before + both.begin - «part.begin»",
-            "other.begin", "mpi.attention 2"),
 
     # stencil
     Mistake("align_corners_to_one_point", "stencil/sampling.hpp", "corners ? «(out > 1 ? out - 1 : 1)» : 2 * to",
@@ -246,6 +238,16 @@ TABLE = [
             "points_along(each)", "mpi.loss_optimizer 1: the soft Dice loss:*"),
     Mistake("flattened_pieces_of_one_extent", "array/pieces.hpp", "one.stride[d + 1] * copy.extent[«d + 1»]", "d",
             "mpi.array_reshaped 1: flatten_pieces*"),
+
+    # attention
+    Mistake("ring_turns_the_other_way", "attention/ring_schedule.hpp", "int piece_at(int step) const { return modulo(«rank - step»); }",
+            "rank + step", "mpi.attention_same_bits 3"),
+    Mistake("zigzag_pairs_wrong_pieces", "attention/ring_schedule.hpp", "{cut.piece(r), cut.piece(«cut.parts() - 1 - r»)}",
+            "cut.parts() - 1 - (r ^ 1) % ranks()", "mpi.attention_same_bits 2"),
+    Mistake("causal_sees_one_piece_more", "attention/ring_schedule.hpp", "(!is_causal || «key.begin < query.end»)",
+            "key.begin <= query.end", "mpi.attention 3"),
+    Mistake("rows_begin_in_the_others_piece", "attention/row_parts.hpp", "before + both.begin - «part.begin»",
+            "other.begin", "mpi.attention 2"),
 
     # autograd
     Mistake("odd_image_keeps_its_sign", "autograd/folded.hpp", "E == Edge::odd && k >= beyond.begin ? «-share» : share",
