@@ -3,7 +3,7 @@ and runs the test that should see it (docs/testing.md, Mistakes that are planted
 
 A Mistake has
   name      what ./dev mutate calls it
-  header    the room and the file; folders between them may change
+  header    the file, and before it a folder or two; they decide only where several files have that name
   text      as it stands in the header, but for white space, with what the mistake replaces between « and ».
             What ends with a semicolon is a statement, all else an expression
   becomes   what stands there instead; of a statement nothing is a mistake, too
@@ -30,20 +30,16 @@ class Mistake:
         if isinstance(self.by, str):
             object.__setattr__(self, "by", (self.by,))
 
-    @property
-    def room(self):
-        return self.header.split("/")[0]
-
 
 TABLE = [
     # core
     Mistake("warm_up_starts_at_0", "core/rate_schedule.hpp",
             "if (t < warmup) return «static_cast<double>(t + 1)» / static_cast<double>(warmup);",
-            "static_cast<double>(t)", "mpi.optimizers 1: schedules*"),
+            "static_cast<double>(t)", "mpi.optimizers 1: schedules*", seen=True),
     Mistake("step_rate_counts_its_warm_up", "core/rate_schedule.hpp",
-            "std::pow(gamma, static_cast<double>(«past» / (every > 0 ? every : 1)))", "t", "mpi.optimizers 1: schedules*"),
+            "std::pow(gamma, static_cast<double>(«past» / (every > 0 ? every : 1)))", "t", "mpi.optimizers 1: schedules*", seen=True),
     Mistake("one_cycle_ends_a_step_late", "core/rate_schedule.hpp",
-            "end = static_cast<double>(«steps - 1»);", "steps", "mpi.optimizers 1: schedules*"),
+            "end = static_cast<double>(«steps - 1»);", "steps", "mpi.optimizers 1: schedules*", seen=True),
     Mistake("uniform_loses_a_bit", "core/philox.hpp", "(std::uint64_t{high} << 21) ^ (low >> «11»)", "12", "unit.philox", seen=True),
     Mistake("layers_draw_as_their_callers", "core/philox.hpp", "(from.of_layer ? «layers» : 0)", "0u", "unit.philox", seen=True),
     Mistake("step_beyond_32_bits_is_dropped", "core/philox.hpp",
@@ -72,14 +68,6 @@ TABLE = [
             "bounds[part] / stride", "unit.cut", seen=True),
     Mistake("derived_forgets_its_end", "placement/cut.hpp",
             "ceil_div(bounds[part], stride)); }); «cut.bounds.back() = output_extent;»", "", "unit.cut", seen=True),
-    Mistake("ring_turns_the_other_way", "placement/ring.hpp", "int piece_at(int step) const { return modulo(«rank - step»); }",
-            "rank + step", "mpi.attention_same_bits 3"),
-    Mistake("zigzag_pairs_wrong_pieces", "placement/ring.hpp", "{cut.piece(r), cut.piece(«cut.parts() - 1 - r»)}",
-            "cut.parts() - 1 - (r ^ 1) % ranks()", "mpi.attention_same_bits 2"),
-    Mistake("causal_sees_one_piece_more", "placement/ring.hpp", "(!is_causal || «key.begin < query.end»)",
-            "key.begin <= query.end", "mpi.attention 3"),
-    Mistake("rows_begin_in_the_others_piece", "placement/row_parts.hpp", "before + both.begin - «part.begin»",
-            "other.begin", "mpi.attention 2"),
 
     # stencil
     Mistake("align_corners_to_one_point", "stencil/sampling.hpp", "corners ? «(out > 1 ? out - 1 : 1)» : 2 * to",
@@ -93,7 +81,7 @@ TABLE = [
     Mistake("antialias_is_not_normalised", "stencil/sampling.hpp", "f(i, antialiases ? «found / whole» : found);", "found",
             "mpi.stored_layers 1: resampling*", seen=True),
     Mistake("ceil_mode_begins_in_the_padding", "stencil/window.hpp", "extent - («(extent - 1) * stride >= input + padding»)",
-            "(extent - 1) * stride > input + padding", "static.stencil", compiled=True),
+            "(extent - 1) * stride > input + padding", "static.stencil", compiled=True, seen=True),
     Mistake("window_ends_without_its_padding", "stencil/window.hpp",
             "(steps.end - 1) * stride «- padding + footprint()»}", "+ footprint()", "static.stencil", compiled=True, seen=True),
     Mistake("window_is_held_one_tap_early", "stencil/window.hpp", "points.begin + padding - «(footprint() - 1)», stride)",
@@ -139,21 +127,21 @@ TABLE = [
 
     # tensor
     Mistake("only_the_last_mesh_dimension_cuts", "tensor/decomposition.hpp",
-            "if (codes_[i] == dimension) part = «part * extents_[i] + coordinate[i]»;", "coordinate[i]", "mpi.sharded 4"),
+            "if (codes_[i] == dimension) part = «part * extents_[i] + coordinate[i]»;", "coordinate[i]", "mpi.sharded 4", seen=True),
     Mistake("joined_dimensions_shift_by_one", "tensor/decomposition.hpp",
             "codes_[i] <= last ? first : codes_[i] - «(last - first)»", "1", "mpi.array_reshaped 2: flatten_pieces*"),
     Mistake("rows_of_a_piece_begin_at_0", "tensor/distribute.hpp", "++at[d] == box[d].end) at[d] = «box[d].begin», --d;", "0",
-            "mpi.sharded 4"),
+            "mpi.redistribute_cubes 4"),
     Mistake("uneven_copies_are_taken", "tensor/distribute.hpp", "if («known >= 0 && known != size»)", "false",
-            "mpi.sharded 4: explicit and inferred*"),
+            "mpi.sharded 2: explicit and inferred*"),
     Mistake("margin_one_point_short", "tensor/decomposition.hpp", "hi = std::max(hi, «needed.end - own.end»);",
             "needed.end - own.end - 1", "mpi.expressions 2", seen=True),
     Mistake("other_cuts_of_one_field", "tensor/field_size.hpp", "if («bounds[bounds.size() - 2] != ~bounds.back()»)", "false",
-            "mpi.sharded 2"),
+            "mpi.sharded 2: explicit and inferred*"),
     Mistake("storage_of_another_shape", "tensor/storage_pool.hpp", "if (is_free(one) && «*one->shape == shape») return one;",
             "true", "mpi.expressions 1", seen=True),
     Mistake("storage_that_a_view_holds", "tensor/storage_pool.hpp",
-            "return one.use_count() == 1 && «one->view.use_count() == 1»;", "true", "mpi.expressions 1"),
+            "return one.use_count() == 1 && «one->view.use_count() == 1»;", "true", "mpi.sharded 1: memory that*", seen=True),
     Mistake("least_of_ranks_is_the_most", "tensor/rank_sums.hpp", "ranks.all_reduce(&own, 1, «ReduceOp::min»);",
             "ReduceOp::max", "mpi.checked_steps 2"),
 
@@ -209,15 +197,15 @@ TABLE = [
     Mistake("slope_of_relu_at_0", "kernels/nonlinearity.hpp", "return «x <= T(0)» ? V{} : g;", "x < T(0)",
             "unit.nonlinearity", seen=True),
     Mistake("adam_mixes_its_betas", "kernels/optimizers.hpp", "g * g * «new2»; *of.first = m;", "new1",
-            "mpi.optimizers 1: five steps*"),
+            "mpi.optimizers 1: five steps*", seen=True),
     Mistake("adagrad_decays_from_the_start", "kernels/optimizers.hpp", "1 + «(t - 1)» * rate_decay", "t",
-            "mpi.optimizers 1: five steps*"),
+            "mpi.optimizers 1: five steps*", seen=True),
     Mistake("nesterov_is_plain_momentum", "kernels/optimizers.hpp", "nesterov ? «V(g + momentum * buffer)» : buffer",
-            "buffer", "mpi.optimizers 1: five steps*"),
+            "buffer", "mpi.optimizers 1: five steps*", seen=True),
     Mistake("average_starts_at_the_first_values", "kernels/optimizers.hpp", "return «schedule->t == 1» ? value :",
-            "false", "mpi.optimizers 1"),
+            "false", "mpi.optimizers 1", seen=True),
     Mistake("group_has_the_first_groups_decay", "kernels/optimizers.hpp",
-            "weight_decay * factors.decay[«g»]", "0", "mpi.optimizers 1: groups*"),
+            "weight_decay * factors.decay[«g»]", "0", "mpi.optimizers 1: groups*", seen=True),
     Mistake("clipped_without_the_small_number", "kernels/optimizers.hpp",
             "max_norm / «(Kokkos::sqrt(*gradient_square) + 1e-6)»", "Kokkos::sqrt(*gradient_square)", "mpi.loss_optimizer 1"),
     Mistake("likelihood_of_one_value", "kernels/point_losses.hpp", "full ? «values» * Kokkos::log(", "1",
@@ -250,6 +238,16 @@ TABLE = [
             "points_along(each)", "mpi.loss_optimizer 1: the soft Dice loss:*"),
     Mistake("flattened_pieces_of_one_extent", "array/pieces.hpp", "one.stride[d + 1] * copy.extent[«d + 1»]", "d",
             "mpi.array_reshaped 1: flatten_pieces*"),
+
+    # attention
+    Mistake("ring_turns_the_other_way", "attention/ring_schedule.hpp", "int piece_at(int step) const { return modulo(«rank - step»); }",
+            "rank + step", "mpi.attention_same_bits 3"),
+    Mistake("zigzag_pairs_wrong_pieces", "attention/ring_schedule.hpp", "{cut.piece(r), cut.piece(«cut.parts() - 1 - r»)}",
+            "cut.parts() - 1 - (r ^ 1) % ranks()", "mpi.attention_same_bits 2"),
+    Mistake("causal_sees_one_piece_more", "attention/ring_schedule.hpp", "(!is_causal || «key.begin < query.end»)",
+            "key.begin <= query.end", "mpi.attention 3"),
+    Mistake("rows_begin_in_the_others_piece", "attention/row_parts.hpp", "before + both.begin - «part.begin»",
+            "other.begin", "mpi.attention 2"),
 
     # autograd
     Mistake("odd_image_keeps_its_sign", "autograd/folded.hpp", "E == Edge::odd && k >= beyond.begin ? «-share» : share",
@@ -316,9 +314,9 @@ TABLE = [
     # layers
     Mistake("date_line_counts_as_an_end", "layers/avg_pool2d.hpp",
             "const index_t beyond = «window.periodic ? window.footprint() : padding»;", "padding",
-            "mpi.avg_pool2d 1: across a date line*"),
+            "mpi.avg_pool2d 1: across a date line*", seen=True),
     Mistake("points_of_the_last_dimension_decide", "layers/avg_pool2d.hpp", "points.all = «points.all» && !window.ceil", "true",
-            "mpi.avg_pool2d 1: across a date line*"),
+            "mpi.avg_pool2d 1: across a date line*", seen=True),
     Mistake("crop_moves_its_gradient_on", "layers/crop.hpp", "at.windowed_gradient(0), «-1», at.first_channel()", "1",
             "mpi.stored_layers 1: crops and rolls", seen=True),
     Mistake("roll_loses_what_leaves", "layers/crop.hpp", "input.frame.periodic[d] = «at.node().window[d].periodic»;", "false",
@@ -365,7 +363,7 @@ TABLE = [
 
     # io
     Mistake("dates_are_rounded_down", "io/time_axis.hpp", "seconds_.at(static_cast<std::size_t>(i)) + «0.5»", "0.0",
-            "unit.dates_and_locales"),
+            "unit.dates_and_locales", seen=True),
     Mistake("date_is_the_one_after", "io/time_axis.hpp", "std::ranges::lower_bound(seconds_, «wanted - rounding»)",
             "wanted + rounding", "unit.dates_and_locales", seen=True),
     Mistake("months_of_360_days_count_from_1", "io/time_axis.hpp", "360LL * year + 30 * «(month - 1)» + day - 1", "month",

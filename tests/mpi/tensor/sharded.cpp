@@ -130,6 +130,16 @@ TEST_CASE("copies share, clones do not, assignment rebinds") {
   CHECK(deep.to_host() == std::vector<double>(zeros.size(), 7.0));  // to_local is no copy
 }
 
+TEST_CASE("memory that a view of a field shows is not given to the next field") {
+  const auto mesh = meshes().front();
+  const auto view_of_a_field = [&] {
+    return hg::distribute_tensor<Plane>(mesh, {11, 13}, counted<double>(143)).to_local();
+  };
+  const auto shown = view_of_a_field();
+  const Plane next(mesh, {11, 13});
+  CHECK(next.to_local().data() != shown.data());
+}
+
 TEST_CASE("a margin grows once, for all copies, and keeps the values") {
   for (const auto& mesh : meshes()) {
     const Plane plane = hg::distribute_tensor<Plane>(mesh, {11, 13}, counted<double>(143));
@@ -212,8 +222,17 @@ TEST_CASE("explicit and inferred sizes, and what does not add up") {
                        hg::CollectiveError);
   sizes.push_back(0);
   CHECK_THROWS_AS(hg::with_sizes<Rows>(mesh, {rows, 3}, {sizes, {}}), hg::CollectiveError);
-  if (world.size() > 1)
-    CHECK_THROWS_AS(hg::from_local_inferred<Rows>(mesh, {2, 3 + world.rank()}, {}), hg::CollectiveError);
+  if (world.size() > 1) {
+    CHECK_THROWS_WITH_AS(
+        hg::from_local_inferred<Rows>(mesh, {2, 3 + world.rank()}, {}),
+        "ranks that hold the same piece of dimension 1 have 3 and 4 points of it: give them pieces of one size",
+        hg::CollectiveError);
+    sizes.pop_back();
+    if (world.rank() == 0) std::swap(sizes.front(), sizes.back());
+    CHECK_THROWS_WITH_AS(hg::full_tensor(hg::with_sizes<Rows>(mesh, {rows, 3}, {sizes, {}})),
+                         "a field is cut otherwise on one rank than on another: give all ranks the same cuts",
+                         hg::CollectiveError);
+  }
   CHECK_NOTHROW(hg::require_finite(inferred, "rows"));
   auto broken = inferred.clone();
   std::vector<double> piece = broken.to_host();
