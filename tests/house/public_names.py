@@ -29,7 +29,7 @@ MADE_BY = {
 }
 WITHOUT = {
     "an alias of what is tried, or of what is not Halogen's": """compute_type Position Offsets expression_of
-        placed_at gradient_field_t gradient_placement_t dual_argument RowParts Strips LossMeans SpaceNeeds
+        Causal placed_at gradient_field_t gradient_placement_t dual_argument RowParts Strips LossMeans SpaceNeeds
         SquareFootprint PieceSizes StepMemory execution_space memory_space transport_space WhyNot""",
     "a base alone": "ExpressionNode EvaluationParts",
     "made by a run for itself, never given to a user": """PartialOf BasicPlan PlanOf Evaluation LossTerm""",
