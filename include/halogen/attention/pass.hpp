@@ -94,14 +94,9 @@ class AttentionPass {
     return run.found;
   }
 
-  /// For explain: which way attention goes.
+  /// For explain: which way attention goes, if the sequence is cut.
   std::string words() const {
-    if constexpr (has_whole_queries)
-      return "attention of queries that all ranks have, each to its own keys: two all_reduces of the queries' rows";
-    else if constexpr (!is_cut)
-      return "attention, nothing moves";
-    else
-      return words_of(ways(), schedule_.way, query_.extent(0) * static_cast<index_t>(sizeof(S)));
+    return words_of(ways(), schedule_.way, query_.extent(0) * static_cast<index_t>(sizeof(S)));
   }
 
  private:
@@ -115,18 +110,13 @@ class AttentionPass {
   // -- moves ------------------------------------------------------------------------------------------------------
   void there(AttentionRows rows) {
     using enum AttentionRows;
-    if constexpr (is_cut) switch (rows) {
-        case query:
-          return move_there(rows, query_, by_heads_.query, in_ring_.query);
-        case key:
-          return move_there(rows, key_, by_heads_.key, in_ring_.key);
-        case value:
-          return move_there(rows, value_, by_heads_.value, in_ring_.value);
-        case output:
-          return move_there(rows, output_, by_heads_.output, in_ring_.output);
-        default:
-          return move_there(rows, logarithms_, by_heads_.logarithms, in_ring_.logarithms);
-      }
+    if constexpr (is_cut) {
+      if (rows == query) move_there(rows, query_, by_heads_.query, in_ring_.query);
+      if (rows == key) move_there(rows, key_, by_heads_.key, in_ring_.key);
+      if (rows == value) move_there(rows, value_, by_heads_.value, in_ring_.value);
+      if (rows == output) move_there(rows, output_, by_heads_.output, in_ring_.output);
+      if (rows == logarithms) move_there(rows, logarithms_, by_heads_.logarithms, in_ring_.logarithms);
+    }
   }
   void back(AttentionRows rows) {
     if constexpr (is_cut) {
