@@ -76,6 +76,7 @@ support::Result<double> vjp(const hg::DeviceMesh<support::Mesh>& mesh, const std
           hg::full_tensor(network.input_gradient(image, evaluation)),
           hg::redistribute<hg::Replicate>(gradient).to_host(),
           values.to_host(),
+          {height, width},
           0,
           {}};
 }
