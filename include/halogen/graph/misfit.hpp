@@ -42,8 +42,8 @@ struct levels_differ {};
 template <int Layer, int Needed, int Have, class Written, class Path>
 struct windows_differ {};
 
-/// Layer reads points of a field, but its input is a vector for each sample. Fix: put it before the layer that makes the
-/// vector, or take a layer of vectors.
+/// Layer reads points of a field, but its input is a vector for each sample. Fix: put it before the layer that makes
+/// the vector, or take a layer of vectors.
 template <int Layer, class Written, class Path>
 struct vector_has_no_points {};
 

@@ -1,4 +1,5 @@
-// A scale and a shift of each channel of each sample, as readers and epilogues apply them. affine_tables.hpp makes them.
+// A scale and a shift of each channel of each sample, as readers and epilogues apply them. affine_tables.hpp makes
+// them.
 #pragma once
 
 #include "halogen/core/config.hpp"
