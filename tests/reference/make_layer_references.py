@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""make_layer_references.py [FOLDER]: layers.safetensors, resampled.safetensors, edges_of_pools.safetensors, signals.safetensors,
+"""make_layer_references.py [--to FOLDER] [NAME...]: layers.safetensors, resampled.safetensors, edges_of_pools.safetensors, signals.safetensors,
 globe.safetensors, circular.safetensors, largest.safetensors, map_activations.safetensors, optimizers.safetensors, side_padding.safetensors, neighborhood_attention.safetensors, window_attention.safetensors,
 multihead_attention.safetensors, attention_terms.safetensors, shared_weights.safetensors, grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
 beside it: NAME.{input, grad_output} are multiples of 1/64, F32; NAME.{output, grad_input} are F64. the last two
 are exact in F32, as make_references.py says of convolutions.
 """
-import sys
-from pathlib import Path
+import functools
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch.nn import functional as F
+
+from chosen import chosen
 
 PLANE, VOLUME = (2, 2, 10, 12), (2, 1, 6, 7, 8)
 CASES = {
@@ -289,25 +290,16 @@ def dyadic(random, shape):
 
 
 def main():
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
-    write(folder / "layers.safetensors", CASES)
-    write(folder / "resampled.safetensors", RESAMPLED)
-    write(folder / "scaled.safetensors", SCALED)
-    write(folder / "edges_of_pools.safetensors", EDGES)
-    write(folder / "globe.safetensors", GLOBE | ENDS)
-    write(folder / "circular.safetensors", CIRCULAR)
-    write(folder / "largest.safetensors", LARGEST)
-    write(folder / "map_activations.safetensors", ACTIVATIONS, kinks=(0, 0.5, 1, 3, 6))
-    sides(folder / "side_padding.safetensors")
-    signals(folder / "signals.safetensors")
-    grouped(folder / "grouped_conv3d.safetensors")
-    transposed(folder / "conv_transpose3d.safetensors")
-    neighborhoods(folder / "neighborhood_attention.safetensors")
-    windows(folder / "window_attention.safetensors")
-    attentions(folder / "multihead_attention.safetensors")
-    attention_terms(folder / "attention_terms.safetensors")
-    shared_weights(folder / "shared_weights.safetensors")
-    optimizers(folder / "optimizers.safetensors")
+    tables = {"layers": CASES, "resampled": RESAMPLED, "scaled": SCALED, "edges_of_pools": EDGES, "globe": GLOBE | ENDS,
+              "circular": CIRCULAR, "largest": LARGEST}
+    files = {name: functools.partial(write, cases=cases) for name, cases in tables.items()}
+    files |= {"map_activations": functools.partial(write, cases=ACTIVATIONS, kinks=(0, 0.5, 1, 3, 6)), "side_padding": sides,
+              "signals": signals, "grouped_conv3d": grouped, "conv_transpose3d": transposed,
+              "neighborhood_attention": neighborhoods, "window_attention": windows, "multihead_attention": attentions,
+              "attention_terms": attention_terms, "shared_weights": shared_weights, "optimizers": optimizers}
+    folder, names = chosen(files, __file__, __doc__)
+    for name in names:
+        files[name](folder / f"{name}.safetensors")
 
 
 def sees(extent, kernel, dilation, causal, periodic):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_loss_references.py [FOLDER]: point_losses, likelihoods and trained_losses.safetensors, as PyTorch computes them in float64.
+"""make_loss_references.py [--to FOLDER] [NAME...]: point_losses, likelihoods and trained_losses.safetensors, as PyTorch computes them in float64.
 
 point_losses    the fields that losses compare; of each loss NAME, weighted and not, with each reduction:
                 NAME.REDUCTION[_weighted].{loss, grad_prediction}
@@ -8,13 +8,12 @@ trained_losses  dice.* and dice_smooth.*, the same of the soft Dice loss of sigm
                 weight and bias of a convolution 3 x 3 of 6 channels of `prediction`; NAME.trained, these after 4 steps of
                 AdamW by the weighted mean, and NAME.losses, before each step
 """
-import sys
-from pathlib import Path
-
 import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch.nn import functional as F
+
+from chosen import chosen
 
 SHAPE = (2, 6, 3, 7)
 REDUCTIONS = ("mean", "sum", "batch_mean")
@@ -158,7 +157,7 @@ def trained(tensors, of, name, loss):
 
 
 def main():
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
+    folder, names = chosen(("point_losses", "likelihoods", "trained_losses"), __file__, __doc__)
     of = fields()
     ones, tensors, training = torch.ones_like(of["weight"]), dict(of), {}
     of["start"] = training["start"] = torch.tensor(np.random.default_rng(72).uniform(-0.2, 0.2, 6 * 6 * 9 + 6))
@@ -180,8 +179,9 @@ def main():
                 with_gradient(training, f"{name}.{reduction}{suffix}", of["prediction"],
                               lambda p: soft_dice(torch.sigmoid(p), of["segments"], w, smooth, reduction))
     trained(training, of, "dice", lambda p: soft_dice(torch.sigmoid(p), of["segments"], of["weight"], 1e-5, "mean"))
-    for file, all_of in (("point_losses", tensors), ("likelihoods", likely), ("trained_losses", training)):
-        save_file({k: v.contiguous().clone() for k, v in all_of.items()}, folder / f"{file}.safetensors")
+    files = {"point_losses": tensors, "likelihoods": likely, "trained_losses": training}  # computed together
+    for name in names:
+        save_file({k: v.contiguous().clone() for k, v in files[name].items()}, folder / f"{name}.safetensors")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_model_references.py [FOLDER]: narrow models of torchvision's structure with random weights, as PyTorch computes
+"""make_model_references.py [--to FOLDER] [NAME...]: narrow models of torchvision's structure with random weights, as PyTorch computes
 them. As make_references.py beside it; no torchvision is needed.
 
   NAME.safetensors       the state_dict, F32: what load_parameters reads
@@ -7,9 +7,7 @@ them. As make_references.py beside it; no torchvision is needed.
                          they are), gradient.NAME (F32) of sum(training.output * grad_output), and after.NAME of buffers
 The input is a formula (values() below), for it would be too large. All is computed in float64.
 """
-import sys
 from collections import OrderedDict
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,6 +15,7 @@ from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional as F
 
+from chosen import chosen
 from make_layer_references import attend, rolled_window_attend
 
 CLASSES = 5
@@ -396,25 +395,37 @@ def write_diffusion(folder, name, model):
     save_file({k: v.detach().contiguous().clone() for k, v in run.items()}, folder / f"{name}_run.safetensors")
 
 
-def main():
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
-    torch.use_deterministic_algorithms(True)
-    write(folder, "resnet18", ResNet(BasicBlock, (2, 2, 2, 2), 2, 1), (2, 3, 197, 229))
-    write(folder, "resnet50", ResNet(Bottleneck, (3, 4, 6, 3), 1, 4), (2, 3, 197, 229))
-    write(folder, "convnext", ConvNeXt((4, 6, 8, 10), (3, 3, 9, 3)), (2, 3, 197, 229))
-    write(folder, "unet_bilinear", BilinearUNet(4), (2, 3, 29, 37))
-    write(folder, "field_transformer", FieldTransformer(3, CLASSES, 12, 2, 2, lambda: NeighborhoodAttention(12, 3, 5)),
-          (2, 3, 25, 36))
-    write(folder, "full_transformer", FieldTransformer(3, CLASSES, 12, 2, 2, lambda: MultiheadAttention(12, 3)),
-          (2, 3, 25, 36))
+def with_windows():
     shifts = iter((0, 2))
-    write(folder, "window_transformer", FieldTransformer(3, CLASSES, 12, 2, 2, lambda: WindowAttention(12, 3, 4, next(shifts))),
-          (2, 3, 25, 40))
-    write(folder, "vision_transformer", VisionTransformer(3, (20, 28), 4, 12, 2, 3), (2, 3, 20, 28))
-    write(folder, "class_token_transformer", ClassTokenTransformer(3, (20, 28), 4, 12, 2, 3), (2, 3, 20, 28))
-    write(folder, "swin_transformer", SwinTransformer(3, 8, 2, 4, 2, (2, 2)), (2, 3, 48, 32))
-    write(folder, "padded_swin_transformer", SwinTransformer(3, 8, 2, 4, 2, (2, 2)), (2, 3, 44, 28))
-    write_diffusion(folder, "diffusion_unet", DiffusionUNet(2, 2, 8, 3, 4, 2))
+    return FieldTransformer(3, CLASSES, 12, 2, 2, lambda: WindowAttention(12, 3, 4, next(shifts)))
 
 
-main()
+MODELS = {  # the model, and the extents of its input
+    "resnet18": (lambda: ResNet(BasicBlock, (2, 2, 2, 2), 2, 1), (2, 3, 197, 229)),
+    "resnet50": (lambda: ResNet(Bottleneck, (3, 4, 6, 3), 1, 4), (2, 3, 197, 229)),
+    "convnext": (lambda: ConvNeXt((4, 6, 8, 10), (3, 3, 9, 3)), (2, 3, 197, 229)),
+    "unet_bilinear": (lambda: BilinearUNet(4), (2, 3, 29, 37)),
+    "field_transformer": (lambda: FieldTransformer(3, CLASSES, 12, 2, 2, lambda: NeighborhoodAttention(12, 3, 5)),
+                          (2, 3, 25, 36)),
+    "full_transformer": (lambda: FieldTransformer(3, CLASSES, 12, 2, 2, lambda: MultiheadAttention(12, 3)), (2, 3, 25, 36)),
+    "window_transformer": (with_windows, (2, 3, 25, 40)),
+    "vision_transformer": (lambda: VisionTransformer(3, (20, 28), 4, 12, 2, 3), (2, 3, 20, 28)),
+    "class_token_transformer": (lambda: ClassTokenTransformer(3, (20, 28), 4, 12, 2, 3), (2, 3, 20, 28)),
+    "swin_transformer": (lambda: SwinTransformer(3, 8, 2, 4, 2, (2, 2)), (2, 3, 48, 32)),
+    "padded_swin_transformer": (lambda: SwinTransformer(3, 8, 2, 4, 2, (2, 2)), (2, 3, 44, 28)),
+}
+
+
+def main():
+    folder, names = chosen([*MODELS, "diffusion_unet"], __file__, __doc__)
+    torch.use_deterministic_algorithms(True)
+    for name in names:
+        if name == "diffusion_unet":
+            write_diffusion(folder, name, DiffusionUNet(2, 2, 8, 3, 4, 2))
+        else:
+            make, extents = MODELS[name]
+            write(folder, name, make(), extents)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""make_references.py [FOLDER]: what PyTorch computes for small inputs, as the safetensors files beside this script.
+"""make_references.py [--to FOLDER] [NAME...]: what PyTorch computes for small inputs, as the safetensors files beside this script.
 
     python3 -m venv /tmp/torchenv
     /tmp/torchenv/bin/pip install torch==2.15.0 numpy safetensors
     /tmp/torchenv/bin/python tests/reference/make_references.py
 
 The files are committed; tests read them and need no PyTorch. A second run on the same kind of machine gives the same
-bytes. FOLDER is where the files go, by default the script's own.
+bytes, for one file as for all: `make_references.py conv2d`. FOLDER is where the files go, by default the script's own.
 
 Rules that hold in all files:
   - Everything is computed in float64 and seeded. What is given (inputs, weights, gradients of outputs, targets) is
@@ -66,14 +66,14 @@ The tensors, K = 0, 1, ... counting cases; `parameters` is I64:
 import copy
 import json
 import math
-import pathlib
-import sys
 
 import numpy as np
 import safetensors.numpy
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from chosen import chosen
 
 FIELDS = ("input", "grad_output", "output", "grad_input")
 CONV_FIELDS = ("input", "weight", "bias", "grad_output", "output", "grad_input", "grad_weight", "grad_bias")
@@ -924,21 +924,19 @@ def functions():
     return tensors
 
 
+FILES = {f.__name__: f for f in (
+    conv2d, conv3d, grouped_conv2d, padded_conv2d, pads, conv_transpose2d, maxpool, maxpool3d, avgpool, groupnorm, upsample,
+    bilinear, softmax, functions, activations, attention, adamw, mse, losses, unet3d)}
+FILES |= {name: lambda part=part: unet()[part] for part, name in enumerate(("unet", "unet_training", "unet_autocast"))}
+
+
 def main():
-    folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent)
+    folder, names = chosen(FILES, __file__, __doc__)
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    forward, training, autocast = unet()
-    files = {"conv2d": conv2d(), "conv3d": conv3d(), "grouped_conv2d": grouped_conv2d(),
-             "padded_conv2d": padded_conv2d(), "pads": pads(),
-             "conv_transpose2d": conv_transpose2d(), "maxpool": maxpool(), "maxpool3d": maxpool3d(), "avgpool": avgpool(),
-             "groupnorm": groupnorm(), "upsample": upsample(), "bilinear": bilinear(), "softmax": softmax(),
-             "functions": functions(), "activations": activations(),
-             "attention": attention(),
-             "adamw": adamw(), "mse": mse(), "losses": losses(), "unet": forward, "unet_training": training, "unet_autocast": autocast, "unet3d": unet3d()}
     total = 0
-    for name, tensors in files.items():
-        path = folder / f"{name}.safetensors"
+    for name in names:
+        path, tensors = folder / f"{name}.safetensors", FILES[name]()
         write(path, tensors)
         total += path.stat().st_size
         print(f"{path.stat().st_size:6d} bytes, {len(tensors):3d} tensors: {path.name}")
