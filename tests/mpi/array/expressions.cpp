@@ -54,6 +54,24 @@ long expected_messages(const Field& field) {
 
 }  // namespace
 
+TEST_CASE("strips of as many rows as one work item packs") {
+  using Line = hg::Mesh<"width">;
+  using Field = hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn>, Line, hg::Shard<1>>;
+  constexpr hg::index_t height = 32, width = 18;
+  const auto value = [](hg::index_t y, hg::index_t x) { return static_cast<double>(100 * y + (x + width) % width); };
+  std::vector<double> all, expected;
+  for (hg::index_t y = 0; y < height; ++y)
+    for (hg::index_t x = 0; x < width; ++x) {
+      all.push_back(value(y, x));
+      expected.push_back(value(y, x - 1) + 2 * value(y, x + 1));
+    }
+  const auto u = hg::distribute_tensor<Field>(hg::device_mesh<Line>(world(), {-1}), {height, width}, all);
+  Field v(u.mesh(), {height, width});
+  const auto ring = hg::with_boundary<hg::Zero, hg::Periodic>(u);  // a strip to the left, and one to the right
+  v = hg::shift<1, -1>(ring) + 2 * hg::shift<1, 1>(ring);
+  CHECK(hg::full_tensor(v) == expected);
+}
+
 TEST_CASE("a stencil equals plain loops to the bit and exchanges once a step") {
   constexpr int height = 13, width = 17, steps = 20;
   const float k = 0.1f;

@@ -50,6 +50,9 @@ void check_map(const std::string& name) {
 }
 
 /// Behind a value that is put through a norm and an activation, with other readers.
+/// A shuffle of two tensors side by side.
+using ShuffledSkip =
+    hg::Sequential<hg::Conv2d<2, 4>, hg::SkipConcat<hg::Sequential<hg::Conv2d<4, 4>, hg::Tanh>>, hg::PixelShuffle<2>>;
 using Shuffled = hg::Sequential<hg::Conv2d<2, 8>, hg::GroupNorm<2, 8>, hg::SiLU, hg::PixelShuffle<2>, hg::Conv2d<2, 3>,
                                 hg::PixelUnshuffle<2>, hg::Conv2d<12, 2, hg::Kernel<3>, hg::Padding<1>>>;
 
@@ -378,6 +381,7 @@ TEST_CASE("shuffles") {
   check<hg::PixelUnshuffle<2>, 2, 8>("unshuffle");
   check<hg::PixelUnshuffle<3>, 1, 9>("unshuffle3");
   support::check_composition<Shuffled, 2, 2>({2, 24, 24});
+  support::check_composition<ShuffledSkip, 2, 2>({2, 12, 11});
 }
 
 TEST_CASE("resampling to a size, by a factor, in every mode") {
