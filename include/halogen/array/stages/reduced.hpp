@@ -66,7 +66,7 @@ struct ReduceSome {
   static constexpr bool last_is_kept = !R::is_reduced(Rank - 1);
   static constexpr bool is_arg = std::is_same_v<Op, ArgMaxOp>;
   static constexpr int width = last_is_kept ? (runs_on_host ? 64 : 1) : 1;
-  static constexpr int lanes = last_is_kept || is_arg ? 1 : (runs_on_host ? 8 : 1);
+  static constexpr int lanes = last_is_kept || is_arg ? 1 : lanes_of_row<A>;
 
   Bound expression;
   RowSpace<Rank> space;
