@@ -78,10 +78,10 @@ using NormFirst = Sequential<BatchNorm<4>, Conv2d<4, 2>>;
 static_assert(graph_of<NormFirst, 4>.parameters[2].buffer &&
               graph_of<NormFirst, 4>.parameters[2].offset == 2 * 4 + 2 * 4 + 2);
 template <class Second>
-inline constexpr Misfit::Kind shared_with =
-    graph_of<Sequential<Named<"conv", Conv2d<4, 4>>, ReLU, Named<"conv", Second>>, 4>.misfit.kind;
-static_assert(shared_with<Conv2d<4, 4>> == Misfit::Kind::none);
-static_assert(shared_with<Frozen<Conv2d<4, 4>>> == Misfit::Kind::weights_differ);
+inline constexpr const char* shared_with =
+    graph_of<Sequential<Named<"conv", Conv2d<4, 4>>, ReLU, Named<"conv", Second>>, 4>.misfit.why;
+static_assert(shared_with<Conv2d<4, 4>> == nullptr);
+static_assert(shared_with<Frozen<Conv2d<4, 4>>> == refusal<why::weights_differ>());
 
 // -- plan
 // ---------------------------------------------------------------------------------------------------------------
