@@ -71,6 +71,8 @@ class Compiler:
             self.command += ["-fopenmp"]
         if self.is_clang:
             self.command += ["-Wno-unused-command-line-argument"]
+        if self.kind == "g++":
+            self.command += ["-Wno-psabi"]  # as the library's target asks
         self.precompiled = pathlib.Path(precompiled) / "everything.hpp" if precompiled else None
 
     @functools.cached_property

@@ -1,3 +1,4 @@
+// program: attention_bias
 // Attention with a mask or a bias of pairs, whatever is cut: beside plain loops, their gradients and finite
 // differences.
 

@@ -1,3 +1,4 @@
+// program: field_files
 // Fields to and from a file, each rank its own piece: the bytes that write_safetensors writes of the whole, read by any
 // mesh and cut; what is refused, on all ranks alike; no rank takes memory for more than its piece.
 #include <doctest/doctest.h>
