@@ -14,6 +14,9 @@ namespace halogen {
 
 namespace detail {
 
+template <class ModelType, class... Values>
+inline constexpr bool forward_takes = requires(const ModelType& model, Values... values) { model.forward(values...); };
+
 /// The model applied to its inputs: a Traced, or a tuple of them.
 template <class ModelType>
 constexpr auto traced(GraphDraft& graph) {
@@ -21,12 +24,10 @@ constexpr auto traced(GraphDraft& graph) {
   constexpr std::size_t count = std::tuple_size_v<Inputs>;
   constexpr bool is_called = [] {
     if constexpr (count < 2)
-      return requires(const ModelType& model, Traced x) { model.forward(x); };
+      return forward_takes<ModelType, Traced>;
     else
       return [&]<std::size_t... I>(std::index_sequence<I...>) {
-        return requires(const ModelType& model, typename std::tuple_element_t<I, Inputs>::traced... x) {
-          model.forward(x...);
-        };
+        return forward_takes<ModelType, typename std::tuple_element_t<I, Inputs>::traced...>;
       }(std::make_index_sequence<count>{});
   }();
   static_assert(is_called,
