@@ -51,8 +51,8 @@ void check_map(const std::string& name) {
 
 /// Behind a value that is put through a norm and an activation, with other readers.
 /// A shuffle of two tensors side by side.
-using ShuffledSkip =
-    hg::Sequential<hg::Conv2d<2, 4>, hg::SkipConcat<hg::Sequential<hg::Conv2d<4, 4>, hg::Tanh>>, hg::PixelShuffle<2>>;
+using ShuffledSkip = hg::Sequential<hg::Conv2d<2, 4, hg::Kernel<2>, hg::Stride<2>>,
+                                    hg::SkipConcat<hg::Sequential<hg::Conv2d<4, 4>, hg::Tanh>>, hg::PixelShuffle<2>>;
 using Shuffled = hg::Sequential<hg::Conv2d<2, 8>, hg::GroupNorm<2, 8>, hg::SiLU, hg::PixelShuffle<2>, hg::Conv2d<2, 3>,
                                 hg::PixelUnshuffle<2>, hg::Conv2d<12, 2, hg::Kernel<3>, hg::Padding<1>>>;
 
