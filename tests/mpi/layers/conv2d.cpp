@@ -90,6 +90,7 @@ TEST_CASE("strides") {
 }
 TEST_CASE("even kernels") { check_case<hg::Conv2d<2, 1, hg::Kernel<2>, hg::Padding<1>, Width>, 2, 1>(6); }
 TEST_CASE("wide kernels, dilations, rectangles") {
+  ONLY_ON_RANKS(1, 2, 3, 4);
   check_case<hg::Conv2d<2, 2, hg::Kernel<5>, hg::Stride<3>, hg::Padding<2>>, 2, 2>(7);
   check_case<hg::Conv2d<1, 2, hg::Kernel<5>, hg::Stride<2>, hg::Padding<2>, hg::Dilation<2>, Width>, 1, 2>(8);
   check_case<hg::Conv2d<2, 1, hg::Kernel<3, 5>, hg::Padding<1, 2>, Width>, 2, 1>(9);
@@ -104,6 +105,7 @@ TEST_CASE("a kernel wider than the field") {
   check_case<hg::Conv2d<1, 2, hg::Kernel<5>, hg::Padding<2>, Width>, 1, 2>(12);
 }
 TEST_CASE("a periodic window that never crosses the end needs no images for its gradient") {
+  ONLY_ON_RANKS(1, 2, 3, 4);
   using Inside = hg::Conv2d<2, 2, hg::Kernel<5>, Width>;
   for (const auto& mesh : support::meshes(1)) {
     try {
