@@ -77,7 +77,7 @@ template <class Epsilon, bool Affine>
 struct NormByBuffers {
   static constexpr const char* label = "halogen::batch_norm_by_buffers";
   static constexpr double epsilon = static_cast<double>(Epsilon::num) / Epsilon::den;
-  static constexpr ChannelParameter parameters[4] = {{"weight"}, {"bias"}, {"running_mean"}, {"running_var"}};
+  static constexpr ChannelParameter parameters[] = {{"weight"}, {"bias"}, {"running_mean"}, {"running_var"}};
   template <class T>
   KOKKOS_FUNCTION T operator()(T x, T weight, T bias, T mean, T variance) const {
     using Kokkos::sqrt;
@@ -87,7 +87,7 @@ struct NormByBuffers {
 template <class Epsilon>
 struct NormByBuffers<Epsilon, false> {
   static constexpr const char* label = NormByBuffers<Epsilon, true>::label;
-  static constexpr ChannelParameter parameters[2] = {{"running_mean"}, {"running_var"}};
+  static constexpr ChannelParameter parameters[] = {{"running_mean"}, {"running_var"}};
   template <class T>
   KOKKOS_FUNCTION T operator()(T x, T mean, T variance) const {
     return NormByBuffers<Epsilon, true>{}(x, T(1), T(0), mean, variance);

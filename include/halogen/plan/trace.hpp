@@ -14,6 +14,7 @@ namespace halogen {
 
 namespace detail {
 
+/// Whether a model's forward takes such values. (nvcc refuses the same requirement where a lambda unfolds the values.)
 template <class ModelType, class... Values>
 inline constexpr bool forward_takes = requires(const ModelType& model, Values... values) { model.forward(values...); };
 

@@ -150,8 +150,7 @@ struct NeighborhoodGradients {
     const PlaneAt at{plane.sample, head * Features, plane.z};
     gradient.load_features(at, y, x, T(1), own.gradient);
     own.logarithm = logarithm_at(plane, head, y, x), own.product = product_at(plane, head, y, x);
-    own.counts = false;
-    for (int f = 0; f < Features; ++f) own.counts |= own.gradient[f] != T(0);
+    own.counts = has_gradient(own.gradient);
     return own;
   }
   /// Device: s of the query at plane, y, x and a key that it sees.
@@ -163,6 +162,13 @@ struct NeighborhoodGradients {
   }
 
  private:
+  /// Whether a query with this gradient counts.
+  KOKKOS_FUNCTION static bool has_gradient(const T (&of_query)[Features]) {
+    bool counts = false;
+    HALOGEN_DEVICE_UNROLL
+    for (int f = 0; f < Features; ++f) counts |= of_query[f] != T(0);
+    return counts;
+  }
   KOKKOS_FUNCTION T logarithm_at(PlaneAt plane, int head, index_t y, index_t x) const {
     plane.channel = 3 * head;
     const T rounded = sums.at(plane, y, x);
@@ -192,9 +198,7 @@ struct NeighborhoodGradients {
       const PlaneAt query{plane.sample, head * Features, at_z};
       T own[Features];
       gradient.load_features(query, at_y, at_x, T(1), own);
-      bool counts = false;
-      for (int f = 0; f < Features; ++f) counts |= own[f] != T(0);
-      if (!counts) return;
+      if (!has_gradient(own)) return;
       const T logarithm = logarithm_at(query, head, at_y, at_x), d = product_at(query, head, at_y, at_x);
       const T product = scores.input.product(key, query, at_y, at_x);
       const T score = scores.biased(product, head, at_z - plane.z, at_y - y, at_x - x);

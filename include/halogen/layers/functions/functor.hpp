@@ -11,7 +11,6 @@
 // called, also on a device.
 #pragma once
 
-#include <iterator>
 
 #include "halogen/kernels/rows/functor_rows.hpp"
 #include "halogen/layers/module.hpp"
@@ -37,8 +36,8 @@ constexpr void check_channels(GraphDraft& graph, int layer, int named, int have)
 
 template <class F>
 inline constexpr int channel_parameters = [] {
-  if constexpr (requires { F::parameters; })
-    return static_cast<int>(std::size(F::parameters));
+  if constexpr (requires { F::parameters; })  // std::size: nvcc does not know the extent of a class template's array
+    return static_cast<int>(sizeof(F::parameters) / sizeof(ChannelParameter));
   else
     return 0;
 }();

@@ -144,7 +144,7 @@ struct ThresholdOf {
 
 template <bool Shared>
 struct PReLUOf {
-  static constexpr ChannelParameter parameters[1] = {
+  static constexpr ChannelParameter parameters[] = {
       {.name = "weight", .start = ParameterShape::Start::constant, .value = 0.25, .shared = Shared}};
   template <class T>
   KOKKOS_FUNCTION T operator()(T x, T weight) const {
