@@ -6,6 +6,7 @@
 
 #include "halogen/attention/pair_numbers.hpp"
 #include "halogen/core/philox.hpp"
+#include "halogen/kernels/attention/attention_pairs.hpp"
 
 namespace halogen::detail {
 

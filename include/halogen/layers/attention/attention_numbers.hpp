@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "halogen/array/evaluate/stage.hpp"
 #include "halogen/attention/piece_numbers.hpp"
 #include "halogen/layers/attention/attention_options.hpp"
 
