@@ -146,6 +146,10 @@ def main():
         status, out, err = runs.run(folder)
         must(status == 0 and out == expected and f"checkpoint '{newest}' is passed over" in err, what, status, out + err)
 
+    # two ranks; their own undisturbed end
+    status, of_two, err = runs.run(fresh(), ranks=2, how="async")
+    must(status == 0 and of_two.startswith("done after 8 steps"), "two ranks", of_two + err)
+
     # a disk that is full, and one that cannot be written
     disk = fresh()
     disk.mkdir()
@@ -160,15 +164,12 @@ def main():
                 lines = {line for line in err.splitlines() if line.startswith("fault_run:")}
                 must(status != 0 and len(lines) == 1 and words in lines.pop(), words, status, out + err)
                 subprocess.run(["mount", "-o", f"remount,{remounted}", str(disk)], check=True)
-            goes_on(folder, expected, "from the full disk")
+            goes_on(folder, of_two, "from the full disk", ranks=2)
         finally:
             subprocess.run(["umount", str(disk)], check=True)
     else:
         print("not tried, since this process may not mount: a full disk, a read-only one")
 
-    # two ranks; their own undisturbed end
-    status, of_two, err = runs.run(fresh(), ranks=2, how="async")
-    must(status == 0 and of_two.startswith("done after 8 steps"), "two ranks", of_two + err)
     choice = random.Random(arguments.seed)
     for moment in range(arguments.moments):
         folder = fresh()

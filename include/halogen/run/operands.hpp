@@ -17,7 +17,12 @@ inline std::size_t streamed_bytes = std::size_t{32} << 20;
 
 /// The window's planes in depth, for a launch that computes the given planes of each sample.
 inline kernels::DepthWindow depth_window(const Window& window, const Interval& planes) {
-  return {static_cast<int>(planes.size()), planes.begin, window.kernel, window.stride, window.dilation, window.padding};
+  return {.planes = static_cast<int>(planes.size()),
+          .kernel = window.kernel,
+          .stride = window.stride,
+          .dilation = window.dilation,
+          .first = planes.begin,
+          .padding = window.padding};
 }
 
 /// S is the value type of stored tensors. Tables are in compute_type<S>.

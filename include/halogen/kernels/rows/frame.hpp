@@ -26,10 +26,8 @@ struct Frame {
 /// planes of a window as channels. Sample n is output plane first + n % planes of sample n / planes. Channel c is tap c
 /// % kernel of channel c / kernel, like the memory of PyTorch's (Out, In, KD, KH, KW).
 struct DepthWindow {
-  int planes = 1;
-  index_t first = 0;
-  int kernel = 1, stride = 1, dilation = 1;
-  index_t padding = 0;
+  int planes = 1, kernel = 1, stride = 1, dilation = 1;
+  index_t first = 0, padding = 0;
 
   HALOGEN_FUNCTION PlaneAt input(int n, int c) const {
     index_t z = first;

@@ -20,9 +20,9 @@ struct SourceView {
   TensorView<S> tensor;
   Affine<compute_type<S>> affine;
   Nonlinearity function;
-  bool resampled = false;
   Resample map[spatial_dimensions];
   int channels = 0;
+  bool resampled = false;
 };
 
 /// A network value: up to four sources side by side along the channels.
