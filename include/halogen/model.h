@@ -71,7 +71,9 @@ typedef struct halogen_about {
   int32_t label_kind[4], label_channels[4]; /* of a library that trains */
   int32_t trains;                           /* 1: unet_step works */
   int32_t threads;                          /* of this process for kernels, once a model was created */
-  const char *loss, *optimizer, *mpi;       /* names; mpi: version of the MPI that it was linked with, or "" */
+  const char* exported;  /* the arguments of HALOGEN_EXPORT after the name, as they were written */
+  const char* optimizer; /* its name, or "" */
+  const char* mpi;       /* version of the MPI that it was linked with, or "" */
 } halogen_about;
 
 /* Declares the functions of the model that was exported as `prefix`.

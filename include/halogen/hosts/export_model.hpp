@@ -63,7 +63,7 @@ std::int32_t coded(Handle* handle, const char* user, F&& f) noexcept {
   };                                                                                                                \
   HALOGEN_EXPORTED const halogen_about* prefix##_about(void) {                                                      \
     static thread_local halogen_about about;                                                                        \
-    about = prefix##_model::type::about();                                                                          \
+    about = prefix##_model::type::about(#__VA_ARGS__);                                                              \
     return &about;                                                                                                  \
   }                                                                                                                 \
   HALOGEN_EXPORTED std::int32_t prefix##_create(prefix##_model** model, const halogen_setup* setup) {               \

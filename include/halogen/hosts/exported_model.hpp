@@ -70,7 +70,7 @@ class ExportedModel {
  public:
   static constexpr int tensors = Held::graph().parameters.size();
 
-  static halogen_about about() {
+  static halogen_about about(const char* exported) {
     halogen_about about{};
     about.abi = HALOGEN_MODEL_ABI, about.type = host_type_of<T>, about.dimensions = dimensions;
     about.inputs = inputs, about.outputs = outputs, about.parameters = tensors;
@@ -84,7 +84,7 @@ class ExportedModel {
     }(AllOutputs{});
     about.trains = trains<Training> ? 1 : 0;
     about.threads = Kokkos::is_initialized() ? Kokkos::num_threads() : 0;
-    about.loss = about.mpi = "", about.optimizer = trains<Training> ? Optimizer::name : "";
+    about.exported = exported, about.mpi = "", about.optimizer = trains<Training> ? Optimizer::name : "";
 #ifdef HALOGEN_WITH_MPI
     static const std::string version = version_of_mpi();
     about.mpi = version.c_str();
