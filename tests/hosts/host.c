@@ -22,7 +22,16 @@ static void expect(int holds, const char* what, const char* sentence) {
   ++faults;
   fprintf(stderr, "rank %d: %s (%s)\n", rank_of_world, what, sentence);
 }
-#define OK(call) expect((call) == HALOGEN_OK, #call, small_error())
+#define OK(call)                                   \
+  do {                                               \
+    const int32_t code = (call);                     \
+    expect(code == HALOGEN_OK, #call, small_error()); \
+  } while (0)
+#define DONE(call)                                   \
+  do {                                                 \
+    const int32_t code = (call);                       \
+    expect(code == HALOGEN_OK, #call, several_error()); \
+  } while (0)
 /* A refusal: code 1, and a sentence that has `words`. */
 #define REFUSED(call, words)                                                                    \
   do {                                                                                          \
@@ -171,7 +180,7 @@ static void check_vjp(MPI_Comm comm) {
   setup.extent[2] = setup.end[2] = 0;
   setup.has_communicator = 1, setup.communicator = MPI_Comm_c2f(comm);
   several_model* model = NULL;
-  expect(several_create(&model, &setup) == 0, "several_create", several_error());
+  DONE(several_create(&model, &setup));
   const halogen_about* about = several_about();
   expect(about->inputs == 3 && about->outputs == 2 && about->dimensions == 1 && about->type == HALOGEN_FLOAT64 &&
              about->input_kind[1] == 2 && about->input_kind[2] == 1 && about->output_kind[1] == 2 && about->trains == 1,
@@ -195,8 +204,8 @@ static void check_vjp(MPI_Comm comm) {
   const halogen_array out[2] = {SIGNAL(y, MADE), {v, HALOGEN_FLOAT64, 2, {SAMPLES, POOLED, 0, 0, 0, 0}, {POOLED, 1, 0, 0, 0, 0}}};
   const halogen_array cotangent[2] = {SIGNAL(g, MADE), {gv, HALOGEN_FLOAT64, 2, {SAMPLES, POOLED, 0, 0, 0, 0}, {POOLED, 1, 0, 0, 0, 0}}};
   halogen_array gradient[3] = {SIGNAL(back, CHANNELS), {0}, {0}};
-  expect(several_infer(model, in, 3, out, 2, 1) == 0, "infer with keep", several_error());
-  expect(several_vjp(model, cotangent, 2, gradient, 3) == 0, "vjp", several_error());
+  DONE(several_infer(model, in, 3, out, 2, 1));
+  DONE(several_vjp(model, cotangent, 2, gradient, 3));
   double sums[2] = {0, 0};
   for (int n = 0; n < SAMPLES; ++n)
     for (int c = 0; c < CHANNELS; ++c)
@@ -206,7 +215,7 @@ static void check_vjp(MPI_Comm comm) {
     for (int n = 0; n < SAMPLES; ++n)
       for (int c = 0; c < CHANNELS; ++c)
         for (int i = 0; i < w; ++i) x[n][c][i] += (sign < 0 ? -1 : 2) * step * d[n][c][i];
-    expect(several_infer(model, in, 3, out, 2, 0) == 0, "infer", several_error());
+    DONE(several_infer(model, in, 3, out, 2, 0));
     for (int n = 0; n < SAMPLES; ++n) {
       for (int c = 0; c < MADE; ++c)
         for (int i = 0; i < w; ++i) sums[0] += sign * y[n][c][i] * g[n][c][i] / (2 * step);
@@ -221,16 +230,49 @@ static void check_vjp(MPI_Comm comm) {
   /* parameters by name, of the model and of its gradient; a step by hand is what step() does with SGD */
   const char* name = NULL;
   halogen_array values, slope;
-  expect(several_parameter(model, 0, &name, &values) == 0 && strcmp(name, "0.weight") == 0, "parameter", several_error());
+  DONE(several_parameter(model, 0, &name, &values) == 0 && strcmp(name, "0.weight"));
   expect(values.rank == 3 && values.extent[0] == 6 && values.extent[1] == CHANNELS && values.extent[2] == 3, "shape", name);
-  expect(several_gradient(model, 0, &name, &slope) == 0, "gradient", several_error());
-  expect(several_set(model, "lr", 0.05) == 0, "set", several_error());
+  DONE(several_gradient(model, 0, &name, &slope));
+  DONE(several_set(model, "lr", 0.05));
   double loss = 0, second = 0;
   for (int i = 0; i < 20; ++i) {
-    expect(several_step(model, in, 3, cotangent, 2, NULL, 0, i == 0 ? &loss : &second) == 0, "step", several_error());
+    DONE(several_step(model, in, 3, cotangent, 2, NULL, 0, i == 0 ? &loss : &second));
   }
   expect(second < loss, "20 steps make the loss smaller", "it grew");
   several_destroy(model);
+}
+
+/* Columns: a decomposition that is no product of cuts, each rank with samples of its own; nothing is sent between them. */
+static void check_columns(MPI_Comm comm) {
+  enum { COLUMNS = 11, LEVELS = 8 };
+  int rank = 0, size = 1;
+  MPI_Comm_rank(comm, &rank), MPI_Comm_size(comm, &size);
+  double all_x[COLUMNS][2][LEVELS], all_y[COLUMNS][3][LEVELS], y[COLUMNS][3][LEVELS], t[COLUMNS];
+  int64_t kind[COLUMNS][LEVELS];
+  for (int n = 0; n < COLUMNS; ++n) {
+    t[n] = 0.1 * n;
+    for (int c = 0; c < 2; ++c)
+      for (int k = 0; k < LEVELS; ++k) all_x[n][c][k] = value_at(c, n, k);
+    for (int k = 0; k < LEVELS; ++k) kind[n][k] = (n + k) % 5;
+  }
+  for (int cut = 0; cut < 2; ++cut) {
+    const int begin = cut ? rank + rank * rank * (COLUMNS - size) / (size * size) : 0;
+    const int end = cut ? (rank + 1) + (rank + 1) * (rank + 1) * (COLUMNS - size) / (size * size) : COLUMNS, n = end - begin;
+    halogen_setup setup = setup_of(LEVELS, 0);
+    setup.extent[2] = setup.end[2] = 0;
+    setup.extent[0] = COLUMNS, setup.begin[0] = begin, setup.end[0] = end;
+    if (cut) setup.has_communicator = 1, setup.communicator = MPI_Comm_c2f(comm);
+    several_model* model = NULL;
+    DONE(several_create(&model, &setup));
+    const halogen_array in[3] = {{all_x[begin], HALOGEN_FLOAT64, 3, {n, 2, LEVELS, 0, 0, 0}, {2 * LEVELS, LEVELS, 1, 0, 0, 0}},
+                                 {t + begin, HALOGEN_FLOAT64, 2, {n, 1, 0, 0, 0, 0}, {1, 1, 0, 0, 0, 0}},
+                                 {kind[begin], HALOGEN_INT64, 3, {n, 1, LEVELS, 0, 0, 0}, {LEVELS, 0, 1, 0, 0, 0}}};
+    const halogen_array out[2] = {{cut ? y : all_y, HALOGEN_FLOAT64, 3, {n, 3, LEVELS, 0, 0, 0}, {3 * LEVELS, LEVELS, 1, 0, 0, 0}},
+                                  {NULL, 0, 0, {0}, {0}}};
+    DONE(several_infer(model, in, 3, out, 2, 0));
+    if (cut) expect(memcmp(y, all_y[begin], (size_t)n * sizeof y[0]) == 0, "columns have the bits of one process", "differ");
+    several_destroy(model);
+  }
 }
 
 /* 1,000 models, one after the other: no thread, no memory, no communicator stays. */
@@ -288,6 +330,7 @@ int main(int argc, char** argv) {
   const piece_of_host piece = decompose(comm);
   check_inference(&piece, alone);
   check_vjp(comm);
+  check_columns(comm);
   check_refused_setups(&piece);
   check_growth(&piece, 1000);
   expect(threads_of_process() == threads, "no thread was started", "there are more");
