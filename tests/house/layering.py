@@ -45,6 +45,7 @@ CONFIG = "halogen/core/config.hpp"
 CONFIGURED = re.compile(r"^#if.*\bHALOGEN_(BODIES|COMPILED)\b", re.MULTILINE)
 
 NOT_OF_ARRAYS = ("halogen.hpp", "network.hpp", "layers", "models")  # for tests of the array language
+ALSO_OF_ARRAYS = ("support/main_random.cpp", "device_kernels/attention.cpp")  # whose programs tests/CMakeLists.txt writes out
 
 LONGEST_MODEL = 150
 LONGEST_EXAMPLE = 80
@@ -178,19 +179,17 @@ def test_faults(root):
     for source in sorted(folder.rglob("*.cpp")):
         program = re.search(r"^// program: *(\w+)", source.read_text(), re.MULTILINE)
         programs.setdefault(program[1] if program else source.stem, []).append(source)
-    for sources in programs.values():
-        if any(source.parent.name not in rooms[1].split() for source in sources):
-            continue
-        for source in sources:
-            by = reached(source, [root / "include", root / "tests"])
-            for header in by:
-                parts = header.relative_to(root).parts
-                if parts[:2] == ("include", "halogen") and parts[2] in NOT_OF_ARRAYS:
-                    including = by[header].relative_to(root)
-                    yield (f"{source.relative_to(root)}: reaches {'/'.join(parts[1:])}, which {including} includes. Its program is for "
-                           "the array language (docs/testing.md): include halogen/array_language.hpp, or share the program of a "
-                           "test of layers, models or train")
-                    break
+    of_arrays = [source for sources in programs.values() if all(s.parent.name in rooms[1].split() for s in sources)
+                 for source in sources]
+    for source in of_arrays + [path for path in (root / "tests" / name for name in ALSO_OF_ARRAYS) if path.exists()]:
+        by = reached(source, [root / "include", root / "tests"])
+        for header in by:
+            parts = header.relative_to(root).parts
+            if parts[:2] == ("include", "halogen") and parts[2] in NOT_OF_ARRAYS:
+                yield (f"{source.relative_to(root)}: reaches {'/'.join(parts[1:])}, which {by[header].relative_to(root)} includes. Its "
+                       "program is for the array language (docs/testing.md): include halogen/array_language.hpp, or share the "
+                       "program of a test of layers, models or train")
+                break
 
 
 def faults(root):

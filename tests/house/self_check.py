@@ -80,6 +80,7 @@ TESTS = [
      "reaches halogen/layers/c.hpp, which tests/support/b.hpp includes"),
     ({"mpi/array/a.cpp": "// program: two\n#include <halogen/halogen.hpp>\n", "mpi/layers/b.cpp": "// program: two\n"}, None),
     ({"mpi/layers/b.cpp": "#include <halogen/halogen.hpp>\n"}, None),
+    ({"support/main_random.cpp": "#include <halogen/halogen.hpp>\n"}, "tests/support/main_random.cpp: reaches halogen/halogen.hpp"),
     ({"CMakeLists.txt": ""}, "no line `set(array_rooms ...)`"),
 ]
 
