@@ -1,4 +1,4 @@
-// program: attention_bias
+// program: attention_layers
 // Attention layers with a bias of distances, a mask or a bias of keys, and dropout of shares: PyTorch's stored tensors
 // on every mesh (make_layer_references.py), networks around them on every mesh as on one rank and beside finite
 // differences.
