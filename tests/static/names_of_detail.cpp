@@ -141,10 +141,11 @@ struct Twins : hg::Module<Twins> {
 }
 
 // -- what lies below: a type that a program can name -----------------------------------------------------------------
-static_assert(none_finds_detail<hg::fixed_string<2>, hg::ValueBytes, hg::Nonlinearity, hg::Generator, hg::RandomPurpose,
-                                hg::RandomStream, hg::StaticVector<int, 2>, hg::GrowingTable<int>, hg::TableView<int>,
-                                hg::PlaneAt, hg::TensorView<float>, hg::IndexView, hg::InputViews<float>,
-                                hg::Dual<double>, hg::Tally, hg::Transfer>());
+static_assert(
+    none_finds_detail<hg::fixed_string<2>, hg::ValueBytes, hg::Nonlinearity, hg::Generator, hg::RandomPurpose,
+                      hg::RandomStream, hg::StaticVector<int, 2>, hg::Table<hg::detail::types::FixedItems<int, 3>>,
+                      hg::GrowingTable<int>, hg::TableView<int>, hg::PlaneAt, hg::TensorView<float>, hg::IndexView,
+                      hg::InputViews<float>, hg::Dual<double>, hg::Tally, hg::Transfer>());
 static_assert(none_finds_detail<hg::Sum, hg::Partial<>, hg::placement_of<-1>, hg::gradient_placement<hg::Replicate>,
                                 hg::RingSchedule, hg::RowRun, hg::TrafficUse, hg::Halo, hg::SpacedPoints,
                                 hg::Neighborhood, hg::Sampled, hg::Window, hg::Resample>());
