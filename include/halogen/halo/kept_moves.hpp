@@ -4,9 +4,9 @@
 
 #include <array>
 #include <memory>
-#include <utility>
 #include <vector>
 
+#include "halogen/core/prepared.hpp"
 #include "halogen/tensor/decomposition.hpp"
 #include "halogen/tensor/storage_pool.hpp"
 
@@ -25,10 +25,7 @@ class KeptMoves {
   /// asked: what a Key is compared with and made from. make(): a std::unique_ptr<Move>.
   template <class Asked, class Make>
   Move& get(const Asked& asked, Make make) {
-    for (const auto& [key, move] : moves_)
-      if (key == asked) return *move;
-    if (moves_.size() == Most) moves_.erase(moves_.begin());  // its memory may serve the new one
-    return *moves_.emplace_back(Key(asked), make()).second;
+    return *moves_.template get<Move>(asked, make);
   }
 
  private:
@@ -45,7 +42,7 @@ class KeptMoves {
     return list;
   }
 
-  std::vector<std::pair<Key, std::unique_ptr<Move>>> moves_;
+  Prepared<Key, Most> moves_;
 };
 
 /// How a field lies, without its type.

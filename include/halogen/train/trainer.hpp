@@ -69,7 +69,7 @@ class Trainer {
   template <class Loss, class Image, class Label, class Weight = NoWeight>
     requires Fits<ModelType, Image, Label, Weight, T, Loss>
   StepOf<Loss, Image> step(const Loss& loss, const Image& image, const Label& label, const Weight& weight = no_weight) {
-    const auto& evaluation = differentiate("step", loss, image, label, weight);
+    const auto evaluation = differentiate("step", loss, image, label, weight);
     auto& gradient = gradient_of(image);
     const double* least_weight = evaluation->loss_weight();
     if (mean_.pending() > 0) least_weight = mean_.take(gradient, Batch::template divisors<Loss>(*evaluation, image));
@@ -124,7 +124,7 @@ class Trainer {
     requires Fits<ModelType, Image, Label, Weight, T, Loss>
   StepOf<Loss, Image> accumulate(const Loss& loss, const Image& image, const Label& label,
                                  const Weight& weight = no_weight) {
-    const auto& evaluation = differentiate("accumulate", loss, image, label, weight);
+    const auto evaluation = differentiate("accumulate", loss, image, label, weight);
     mean_.add(gradient_of(image), Batch::template divisors<Loss>(*evaluation, image));
     return {image, evaluation, gradient_.expression_value(), uses_};
   }
@@ -155,8 +155,8 @@ class Trainer {
 
   /// For CapturedStep: the evaluation of a step with this image, and the gradient's memory.
   template <class Image>
-  const auto& bind_step(const Image& image) {
-    const auto& evaluation = gradient_.network().template bind<PlanKind::training>(image, "capture");
+  auto bind_step(const Image& image) {
+    const auto evaluation = gradient_.network().template bind<PlanKind::training>(image, "capture");
     gradient_of(image);
     return evaluation;
   }
@@ -239,9 +239,8 @@ class Trainer {
 
   /// Forward and backward. Returns the evaluation.
   template <class Loss, class Image, class Label, class Weight>
-  const auto& differentiate(const char* user, const Loss& loss, const Image& image, const Label& label,
-                            const Weight& weight) {
-    const auto& evaluation = gradient_.network().template bind<step_plan<Loss>>(image, user);
+  auto differentiate(const char* user, const Loss& loss, const Image& image, const Label& label, const Weight& weight) {
+    const auto evaluation = gradient_.network().template bind<step_plan<Loss>>(image, user);
     ++uses_.steps;
     evaluation->set_random({seed_, state_.steps_on_device(), static_cast<std::uint32_t>(mean_.pending())});
     std::optional<detail::StepCheck<Held>> check;
