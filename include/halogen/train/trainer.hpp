@@ -153,7 +153,8 @@ class Trainer {
   void capture(const Loss& loss, const Image& image, const Label& label,  // an expression? write Image v = u + 1;
                const Weight& weight = no_weight) = delete;
 
-  /// For CapturedStep: the evaluation of a step with this image, and the gradient's memory.
+  /// The evaluation of a step with this image, and the gradient's memory are made, if they are not there. Collective.
+  /// If the last step's image had other extents, cuts or another mesh, its evaluation is lost.
   template <class Image>
   auto bind_step(const Image& image) {
     const auto evaluation = gradient_.network().template bind<PlanKind::training>(image, "capture");
@@ -222,11 +223,11 @@ class Trainer {
             gradient_.network().staging_bytes()};
   }
 
-  /// The layout on this rank of the training plan for such an image. Collective. If the last step's image had other
-  /// extents, cuts or another mesh, the evaluation of that image is lost: read that step's result before.
+  /// The former way to step(...).layout(), for one release. Collective; binds such an image anew.
   template <class Image>
-  const Layout& layout(const Image& image) {
-    return gradient_.network().template evaluation<PlanKind::training>(image).layout();
+  [[deprecated("a step's result has the layout: trainer.step(...).layout()")]] const Layout& layout(
+      const Image& image) {
+    return bind_step(image)->layout();
   }
 
  private:
