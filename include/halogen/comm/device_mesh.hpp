@@ -69,9 +69,13 @@ class DeviceMesh {
 
   /// What is prepared once for this mesh and ends with it: one object of each type, all handles have the same. It may
   /// not hold the mesh.
-  template <class Kept>
-  Kept& kept() const {
-    return *state_->kept.template get<Kept>(detail::address_of_type<Kept>, [] { return std::make_shared<Kept>(); });
+  template <class T>
+  T& prepared() const {
+    return *state_->prepared.template get<T>(detail::address_of_type<T>, [] { return std::make_shared<T>(); });
+  }
+  template <class T>
+  [[deprecated("it is called prepared()")]] T& kept() const {
+    return prepared<T>();
   }
 
   /// Whether both are handles to the same mesh.
@@ -84,7 +88,7 @@ class DeviceMesh {
     Coordinate coordinate;
     int rank;
     std::array<Communicator, masks> communicators;
-    mutable detail::Prepared<const char*> kept{};  // by type; ends before the communicators do
+    mutable detail::Prepared<const char*> prepared{};  // by type; ends before the communicators do
   };
 
   static std::size_t index(int dimension) { return static_cast<std::size_t>(dimension); }

@@ -76,7 +76,7 @@ class Trainer {
     if constexpr (sharded)
       state_.step(parameters_, gradient, least_weight);
     else
-      state_.step(parameters_, redistribute<Replicate>(gradient, gradient_image_), least_weight);
+      state_.step(parameters_, redistribute<Replicate>(gradient, gradient_copy_), least_weight);
     return {image, evaluation, gradient_.expression_value(), uses_};
   }
   template <class Loss, class Image, class Label, class Weight = NoWeight,
@@ -111,7 +111,7 @@ class Trainer {
     if constexpr (sharded)
       state_.step(parameters_, std::get<1>(result));
     else
-      state_.step(parameters_, redistribute<Replicate>(std::get<1>(result), gradient_image_));
+      state_.step(parameters_, redistribute<Replicate>(std::get<1>(result), gradient_copy_));
     return std::get<0>(result);
   }
 
@@ -269,7 +269,7 @@ class Trainer {
   detail::GradientMean<typename Batch::Gradient, T> mean_;
   detail::ResultUses uses_;
   detail::CalledNetworks called_;  ///< by a loss_of
-  TransportImage<T> gradient_image_;
+  TransportCopy<T> gradient_copy_;
 };
 
 template <class ModelType, class Optimizer, class MeshType>
