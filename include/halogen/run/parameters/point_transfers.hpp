@@ -27,9 +27,9 @@ void for_each_run(const PointNumbers& table, const Box<spatial_dimensions>& box,
       }
 }
 
-/// The moves of one bucket that is such a table. In memory a rank has the numbers that it needs in the order of the
-/// table, so what another rank keeps of them is one run.
-class PointPieces {
+/// What the ranks of a group send each other of one bucket that is such a table. In memory a rank has the numbers that
+/// it needs in the order of the table, so what another rank keeps of them is one run.
+class PointTransfers {
  public:
   /// Values that come from a rank of the group, or go to it.
   struct Part {
@@ -37,7 +37,7 @@ class PointPieces {
     index_t count;
   };
 
-  PointPieces(const Layout& layout, const ParameterSharding& sharding, int bucket);
+  PointTransfers(const Layout& layout, const ParameterSharding& sharding, int bucket);
 
   int bucket() const { return bucket_; }
   /// How many values this rank needs, and how many of its piece it sends, to itself as well.
@@ -57,11 +57,11 @@ class PointPieces {
   std::vector<int> places_;
 };
 
-/// The moves of all such buckets, if parameters are sharded over more than one rank.
-std::vector<PointPieces> point_pieces(const Layout& layout, const ParameterSharding& sharding);
+/// Those of all such buckets, if parameters are sharded over more than one rank.
+std::vector<PointTransfers> point_transfers(const Layout& layout, const ParameterSharding& sharding);
 
 #if HALOGEN_BODIES
-HALOGEN_INLINE PointPieces::PointPieces(const Layout& layout, const ParameterSharding& sharding, int bucket)
+HALOGEN_INLINE PointTransfers::PointTransfers(const Layout& layout, const ParameterSharding& sharding, int bucket)
     : bucket_(bucket), number_(layout.decomposition().number_in(layout.rank(), sharding.mesh_mask)) {
   const ParameterBuckets::Bucket& values = sharding.buckets[bucket];
   const PointNumbers& table = layout.plan().graph.parameters[values.table].points;
@@ -90,12 +90,12 @@ HALOGEN_INLINE PointPieces::PointPieces(const Layout& layout, const ParameterSha
   }
 }
 
-HALOGEN_INLINE std::vector<PointPieces> point_pieces(const Layout& layout, const ParameterSharding& sharding) {
-  std::vector<PointPieces> pieces;
-  if (sharding.buckets.ranks() == 1) return pieces;
+HALOGEN_INLINE std::vector<PointTransfers> point_transfers(const Layout& layout, const ParameterSharding& sharding) {
+  std::vector<PointTransfers> transfers;
+  if (sharding.buckets.ranks() == 1) return transfers;
   for (int b = 0; b < sharding.buckets.size(); ++b)
-    if (sharding.buckets[b].table >= 0) pieces.emplace_back(layout, sharding, b);
-  return pieces;
+    if (sharding.buckets[b].table >= 0) transfers.emplace_back(layout, sharding, b);
+  return transfers;
 }
 #endif
 

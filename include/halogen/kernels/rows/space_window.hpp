@@ -1,11 +1,12 @@
-// The windows of a node, from its outputs to its inputs.
+// A window in depth, rows and columns, from outputs to inputs.
 #pragma once
 
 #include "halogen/kernels/rows/views.hpp"
 
 namespace halogen::kernels {
 
-struct NodeWindows {
+/// The windows of all dimensions, of a field of so many outputs.
+struct SpaceWindow {
   Window window[spatial_dimensions];
   index_t outputs[spatial_dimensions];  ///< extents of the output
 
@@ -16,9 +17,7 @@ struct NodeWindows {
     return output * stride(d) - window[d].padding + index_t{tap} * dilation(d);
   }
   /// The number of inputs from the first tap of the first to the last tap of the last of `count` outputs side by side.
-  HALOGEN_FUNCTION index_t inputs(int d, index_t count) const {
-    return (count - 1) * stride(d) + window[d].footprint();
-  }
+  HALOGEN_FUNCTION index_t inputs(int d, index_t count) const { return (count - 1) * stride(d) + window[d].span(); }
 
   /// An interval of outputs that has all outputs whose window reads an input of [begin, end) in dimension d. If the
   /// dimension is periodic, it may have images of outputs too.
@@ -32,5 +31,6 @@ struct NodeWindows {
     return along % dilation(d) == 0 ? along / dilation(d) : -1;
   }
 };
+using NodeWindows [[deprecated("it is called SpaceWindow")]] = SpaceWindow;
 
 }  // namespace halogen::kernels

@@ -15,7 +15,7 @@
 #include <memory>
 #include <string>
 
-#include "halogen/array/evaluate/moved.hpp"
+#include "halogen/array/evaluate/redistributed.hpp"
 #include "halogen/array/stages/explain_expression.hpp"
 
 namespace halogen {

@@ -12,7 +12,7 @@
 
 #include "halogen/attention/pair_numbers.hpp"
 #include "halogen/comm/error.hpp"
-#include "halogen/halo/kept_moves.hpp"
+#include "halogen/halo/prepared_by_mesh.hpp"
 #include "halogen/stencil/window.hpp"
 
 namespace halogen::detail {
@@ -26,17 +26,18 @@ struct Numbering {
 };
 
 template <int Rank>
-struct PieceNumbersAsked {
+struct SequenceNumbersAsked {
   FieldPlace<Rank> place;
   Numbering numbering;
 };
 template <int Rank>
-struct PieceNumbersKey {
+struct SequenceNumbersKey {
   FieldPlaceKey<Rank> place;
   Numbering numbering;
 
-  explicit PieceNumbersKey(const PieceNumbersAsked<Rank>& asked) : place(asked.place), numbering(asked.numbering) {}
-  bool operator==(const PieceNumbersAsked<Rank>& asked) const {
+  explicit SequenceNumbersKey(const SequenceNumbersAsked<Rank>& asked)
+      : place(asked.place), numbering(asked.numbering) {}
+  bool operator==(const SequenceNumbersAsked<Rank>& asked) const {
     return place == asked.place && numbering == asked.numbering;
   }
 };
@@ -85,20 +86,20 @@ inline PositionTable position_table(const std::vector<int>& numbers) {
 /// The same, where kernels read them. Every rank has the numbers of all points, 4 bytes each, and computes them without
 /// communication, once for a shape. All are below count_of_numbers.
 template <int A, class Apart>
-PositionTable piece_numbers(const typename Apart::Shape& shape, const Numbering& numbering) {
+PositionTable sequence_numbers(const typename Apart::Shape& shape, const Numbering& numbering) {
   count_of_numbers<A, Apart>(shape, numbering);
   const FieldPlace<Apart::rank> place{shape.decomposition(), shape.cuts(), nullptr};
-  return shape.mesh().template kept<KeptMoves<PieceNumbersKey<Apart::rank>, PositionTable>>().get(
-      PieceNumbersAsked<Apart::rank>{place, numbering},
+  return shape.mesh().template prepared<PreparedByMesh<SequenceNumbersKey<Apart::rank>, PositionTable>>().get(
+      SequenceNumbersAsked<Apart::rank>{place, numbering},
       [&] { return std::make_unique<PositionTable>(position_table(numbers_in_pieces<A, Apart>(shape, numbering))); });
 }
 
 /// The points in the order of their numbers; made once for a shape.
 template <int A, class Apart>
-PositionOrder piece_order(const typename Apart::Shape& shape, const Numbering& numbering) {
+PositionOrder sequence_order(const typename Apart::Shape& shape, const Numbering& numbering) {
   const FieldPlace<Apart::rank> place{shape.decomposition(), shape.cuts(), nullptr};
-  return shape.mesh().template kept<KeptMoves<PieceNumbersKey<Apart::rank>, PositionOrder>>().get(
-      PieceNumbersAsked<Apart::rank>{place, numbering}, [&] {
+  return shape.mesh().template prepared<PreparedByMesh<SequenceNumbersKey<Apart::rank>, PositionOrder>>().get(
+      SequenceNumbersAsked<Apart::rank>{place, numbering}, [&] {
         std::vector<int> numbers = numbers_in_pieces<A, Apart>(shape, numbering), positions(numbers.size());
         auto order = std::make_unique<PositionOrder>();
         if (std::ranges::is_sorted(numbers)) return order;

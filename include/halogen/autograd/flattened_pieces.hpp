@@ -1,7 +1,7 @@
 // The gradients of flatten_pieces and unflatten_pieces: each is the other's.
 #pragma once
 
-#include "halogen/array/stages/pieces.hpp"
+#include "halogen/array/stages/flattened_pieces.hpp"
 #include "halogen/autograd/gradient.hpp"
 
 namespace halogen::detail {

@@ -130,19 +130,19 @@ struct FillMargins {
 
 /// The fields that an expression reads on a grid of this Shape, in order. Use: what each_exchange() calls.
 template <class Shape, class Use = FillMargins>
-class Reads {
+class ReadFields {
  public:
   static constexpr int rank = Shape::rank;
   using Mesh = std::decay_t<decltype(std::declval<const Shape&>().mesh())>;
 
-  struct Read {
+  struct ReadField {
     Access access;
     const Mesh* mesh;
     const std::shared_ptr<const Shape>* shape;  ///< if it has the same type as that of the grid, else null
     std::span<const int> placements;
     std::span<const Cut> cuts;
     const void *field, *storage;
-    void (*exchange)(const Reads&, const Grid<rank>&, const void* field, const Use&);
+    void (*exchange)(const ReadFields&, const Grid<rank>&, const void* field, const Use&);
 
     int dimensions() const { return static_cast<int>(cuts.size()); }
     const Cut& cut(int d) const { return cuts[static_cast<std::size_t>(d)]; }
@@ -151,7 +151,7 @@ class Reads {
 
   /// Computes the expression's stages. Expression and EvaluationScope must outlive this.
   template <class E>
-  explicit Reads(const E& expression) {
+  explicit ReadFields(const E& expression) {
     if (!spare().empty()) {
       list_ = std::move(spare().back());
       spare().pop_back();
@@ -159,9 +159,9 @@ class Reads {
     inside_.fill({-Access::far, Access::far});
     expression.each_leaf(Access{}, *this);
   }
-  Reads(Reads&&) = default;
-  Reads& operator=(Reads&&) = delete;
-  ~Reads() {
+  ReadFields(ReadFields&&) = default;
+  ReadFields& operator=(ReadFields&&) = delete;
+  ~ReadFields() {
     list_.clear();
     if (list_.capacity() > 0) spare().push_back(std::move(list_));
   }
@@ -173,8 +173,8 @@ class Reads {
   template <class Field>
   void operator()(const Field& field, const Access& access) {
     (*this)(access);
-    Read read{access,       &field.mesh(), nullptr,          Field::placements,
-              field.cuts(), &field,        &field.storage(), &exchange<Field>};
+    ReadField read{access,       &field.mesh(), nullptr,          Field::placements,
+                   field.cuts(), &field,        &field.storage(), &exchange<Field>};
     if constexpr (std::is_same_v<typename Field::Shape, Shape>) read.shape = &field.shape();
     list_.push_back(read);
   }
@@ -190,7 +190,7 @@ class Reads {
   /// reads. `fresh(storage)`: its margins are already filled.
   template <class Fresh>
   void each_exchange(const Grid<rank>& grid, Fresh fresh, const Use& use) const {
-    for (const Read& read : list_)
+    for (const ReadField& read : list_)
       if (!fresh(read.storage) && !repeats(read)) read.exchange(*this, grid, read.field, use);
   }
   void each_exchange(const Grid<rank>& grid, const Use& use) const {
@@ -200,21 +200,21 @@ class Reads {
 
  private:
   /// Lists that are no longer used, kept so that a loop of steps allocates nothing.
-  static std::vector<std::vector<Read>>& spare() {
-    static std::vector<std::vector<Read>> lists;
+  static std::vector<std::vector<ReadField>>& spare() {
+    static std::vector<std::vector<ReadField>> lists;
     return lists;
   }
 
   /// Whether an earlier read has the same buffer.
-  bool repeats(const Read& read) const {
-    return std::any_of(list_.data(), &read, [&](const Read& other) { return other.storage == read.storage; });
+  bool repeats(const ReadField& read) const {
+    return std::any_of(list_.data(), &read, [&](const ReadField& other) { return other.storage == read.storage; });
   }
 
   template <class Field>
-  static void exchange(const Reads& reads, const Grid<rank>& grid, const void* of, const Use& use) {
+  static void exchange(const ReadFields& reads, const Grid<rank>& grid, const void* of, const Use& use) {
     const Field& field = *static_cast<const Field*>(of);
     const auto each_access = [&](auto visit) {
-      for (const Read& read : reads)
+      for (const ReadField& read : reads)
         if (read.storage == &field.storage()) visit(read.access);
     };
     Reach<Field::rank> all;
@@ -230,13 +230,13 @@ class Reads {
       use(field, all);
   }
 
-  std::vector<Read> list_;
+  std::vector<ReadField> list_;
   std::array<Interval, max_rank> inside_;
 };
 
 /// Throws CollectiveError if a mirror image would have to be longer than the field.
-template <class Read>
-void check_images(const Read& read, int d, index_t grid_extent) {
+template <class ReadField>
+void check_images(const ReadField& read, int d, index_t grid_extent) {
   const auto i = static_cast<std::size_t>(d);
   const index_t beyond = read.access.beyond(d, {0, grid_extent}), extent = read.access.extent[i];
   if (mirrors(read.access.edge[i]) && beyond >= extent)
@@ -249,7 +249,7 @@ void check_images(const Read& read, int d, index_t grid_extent) {
 /// Throws CollectiveError if a field is on another mesh than the grid, or is cut differently. (Through a slice or a pad
 /// the cut may differ.)
 template <class Shape>
-void check_alike(const Shape& grid, const Reads<Shape>& reads) {
+void check_alike(const Shape& grid, const ReadFields<Shape>& reads) {
   for (const auto& read : reads) {
     if (!(read.mesh->world() == grid.mesh().world()) || read.mesh->extents() != grid.mesh().extents())
       throw CollectiveError("operands of one expression lie on different meshes: distribute them on one");
@@ -280,16 +280,16 @@ inline void check_extent(int d, index_t extent, index_t grid) {
 
 /// The reads of an expression on a grid. Throws CollectiveError if extents, meshes or cuts do not fit the grid.
 template <class Shape, class E>
-Reads<Shape> reads_on(const Shape& grid, const E& expression) {
+ReadFields<Shape> reads_on(const Shape& grid, const E& expression) {
   for (int d = 0; d < Shape::rank; ++d) check_extent(d, expression.extent(d), grid.extent(d));
-  Reads<Shape> reads(expression);
+  ReadFields<Shape> reads(expression);
   check_alike(grid, reads);
   return reads;
 }
 
 /// Makes one exchange for each buffer, with the hull of all its reads.
 template <class Shape>
-void exchange_halos(const execution_space& space, const Grid<Shape::rank>& grid, const Reads<Shape>& reads) {
+void exchange_halos(const execution_space& space, const Grid<Shape::rank>& grid, const ReadFields<Shape>& reads) {
   require_environment();
   reads.each_exchange(grid, FillMargins{space});
 }

@@ -1,42 +1,39 @@
-// Moves that were prepared before: a program asks for the same ones at every step, and from the second time on they
-// cost no allocation and no planning.
+// What is prepared for fields that lie alike, by what it was prepared for: exchanges, moves, tables of numbers. A
+// program needs the same ones in every step, and from the second time on they cost no allocation and no planning.
 #pragma once
 
 #include <array>
 #include <memory>
-#include <utility>
 #include <vector>
 
+#include "halogen/core/prepared.hpp"
 #include "halogen/tensor/decomposition.hpp"
 #include "halogen/tensor/storage_pool.hpp"
 
 namespace halogen::detail {
 
-/// The last few moves of one type, by what they were prepared for: of a mesh (DeviceMesh::kept), whose ranks all ask in
-/// the same order.
-template <class Key, class Move, std::size_t Most = 32>
-class KeptMoves {
+/// The last few objects of one type that a mesh keeps (DeviceMesh::prepared). All its ranks ask in the same order.
+/// empty_cache() and the end of Kokkos empty it.
+template <class Key, class T, std::size_t Most = 32>
+class PreparedByMesh {
  public:
-  KeptMoves() { all().push_back(this); }
-  ~KeptMoves() { std::erase(all(), this); }
-  KeptMoves(const KeptMoves&) = delete;
-  KeptMoves& operator=(const KeptMoves&) = delete;
+  PreparedByMesh() { all().push_back(this); }
+  ~PreparedByMesh() { std::erase(all(), this); }
+  PreparedByMesh(const PreparedByMesh&) = delete;
+  PreparedByMesh& operator=(const PreparedByMesh&) = delete;
 
-  /// asked: what a Key is compared with and made from. make(): a std::unique_ptr<Move>.
+  /// asked: what a Key is compared with and made from. make(): a std::unique_ptr<T>.
   template <class Asked, class Make>
-  Move& get(const Asked& asked, Make make) {
-    for (const auto& [key, move] : moves_)
-      if (key == asked) return *move;
-    if (moves_.size() == Most) moves_.erase(moves_.begin());  // its memory may serve the new one
-    return *moves_.emplace_back(Key(asked), make()).second;
+  T& get(const Asked& asked, Make make) {
+    return *prepared_.template get<T>(asked, make);
   }
 
  private:
-  static std::vector<KeptMoves*>& all() {
-    static std::vector<KeptMoves*>& list = *[] {
-      auto* made = new std::vector<KeptMoves*>;  // emptied below, never destroyed after Kokkos
+  static std::vector<PreparedByMesh*>& all() {
+    static std::vector<PreparedByMesh*>& list = *[] {
+      auto* made = new std::vector<PreparedByMesh*>;  // emptied below, never destroyed after Kokkos
       const auto clear = [made] {
-        for (KeptMoves* one : *made) one->moves_.clear();
+        for (PreparedByMesh* one : *made) one->prepared_.clear();
       };
       caches().push_back(clear);
       Kokkos::push_finalize_hook(clear);
@@ -45,7 +42,7 @@ class KeptMoves {
     return list;
   }
 
-  std::vector<std::pair<Key, std::unique_ptr<Move>>> moves_;
+  Prepared<Key, Most> prepared_;
 };
 
 /// How a field lies, without its type.
