@@ -168,20 +168,16 @@ std::tuple<A, B> checked_operands(const A& a, const B& b) {
   return {a, b};
 }
 
-/// The first mesh dimension by which an operand of a product is a sum that is still due; else -1.
+/// Whether an operand is a sum that is still due, which its leaf says.
 template <class X>
-constexpr int summands_of() {
-  if constexpr (PartialOperand<X>)
-    return first_partial<typename X::Result>();
-  else
-    return first_partial<X>();
+constexpr bool is_summands() {
+  return PartialOperand<X> || first_partial<X>() >= 0;
 }
 template <class Spec, class X, class Y>
 constexpr auto why_no_product() {
   using A = placed_at<X>;
   using B = placed_at<Y>;
-  if constexpr (constexpr int summands = std::max(summands_of<X>(), summands_of<Y>()); summands >= 0) {
-    return why::input_is_partial<summands>{};
+  if constexpr (is_summands<X>() || is_summands<Y>()) {
   } else if constexpr (std::is_same_v<A, NotPlaced> || std::is_same_v<B, NotPlaced>) {
     return why::operands_differ_in_rank<0, 0>{};
   } else if constexpr (Spec::value.is_valid && A::rank != Spec::value.rank(Spec::value.first)) {
