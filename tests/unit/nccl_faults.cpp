@@ -8,8 +8,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -20,6 +22,7 @@
 #include "halogen/comm/device_mesh.hpp"
 #include "halogen/comm/environment.hpp"
 #include "support/processes.hpp"
+#include "support/refusal.hpp"
 
 namespace hg = halogen;
 using support::count, support::Ended;
@@ -250,6 +253,52 @@ TEST_CASE("a rank that does not come is named, as is an address that is missing 
   CHECK(count(nonsense.output, "HALOGEN_RENDEZVOUS=/tmp/x is neither file:/path nor tcp://host:port") == 1);
 }
 
+TEST_CASE("an address that is taken, unknown or none, in sentences of ours") {
+  const std::string taken = std::to_string(port());
+  hg::detail::Launched one;
+  one.size = 1;
+  const auto refused = [&](const hg::detail::Launched& who, const std::string& host, const std::string& at) {
+    return support::refusal<hg::Error>(
+        [&] { hg::detail::TcpRendezvous(who, host, at, std::chrono::milliseconds(100)); });
+  };
+  const auto at = look_up(AF_INET, "127.0.0.1", taken);
+  REQUIRE(at != nullptr);
+  const hg::detail::Socket door(*at);
+  REQUIRE(bind(door.descriptor(), at->ai_addr, at->ai_addrlen) == 0);
+  REQUIRE(listen(door.descriptor(), 1) == 0);
+  CHECK(refused(one, "127.0.0.1", taken) ==
+        "rank 0 of 1 at tcp://127.0.0.1:" + taken + " cannot listen: another program has port " + taken +
+            ": choose another port (MASTER_PORT, or HALOGEN_RENDEZVOUS=tcp://host:port)");
+  CHECK(refused(one, "127.0.0.1", "no-port") ==
+        "rank 0 of 1 at tcp://127.0.0.1:no-port cannot listen: 'no-port' is no port: give a number from 1 to 65535 "
+        "(HALOGEN_RENDEZVOUS=tcp://host:port)");
+  hg::detail::Launched second;
+  second.rank = 1, second.size = 2;
+  CHECK(refused(second, "no host", taken) ==
+        "rank 1 of 2 at tcp://no host:" + taken +
+            " waited 0.1 s for rank 0, whose address this host does not know: are all processes started, with one "
+            "address? (HALOGEN_RENDEZVOUS_TIMEOUT)");
+}
+
+TEST_CASE("whatever hinders a socket has a sentence that ends with what to do") {
+  using hg::detail::words_of_door, hg::detail::words_of_look_up;
+  for (const int error : {EADDRINUSE, EACCES, EPERM, EADDRNOTAVAIL, EAFNOSUPPORT, EPROTONOSUPPORT, EMFILE, ENFILE,
+                          ENOMEM, ENOBUFS, EPROTO}) {
+    const std::string words = words_of_door(error, "5");
+    CAPTURE(words);
+    CHECK(words.find(": ") != std::string::npos);
+    CHECK((words.find(std::strerror(error)) != std::string::npos) == (error == EPROTO));
+  }
+  errno = EADDRINUSE;
+  for (const int code : {EAI_SERVICE, EAI_NONAME, EAI_SYSTEM, EAI_MEMORY, EAI_FAIL}) {
+    const std::string words = words_of_look_up(code, "5");
+    CAPTURE(words);
+    CHECK(words.find(": ") != std::string::npos);
+    CHECK((words.find(gai_strerror(code)) != std::string::npos) == (code == EAI_FAIL));
+  }
+  CHECK(words_of_look_up(EAI_SYSTEM, "5") == words_of_door(EADDRINUSE, "5"));
+}
+
 TEST_CASE("a library that is missing, too old or another is one sentence with its fix") {
   const auto said_once = [](const std::vector<Ended>& ended, const std::string& sentence) {
     int found = 0;
@@ -261,8 +310,8 @@ TEST_CASE("a library that is missing, too old or another is one sentence with it
     CHECK(found == 1);
   };
   said_once(ranks_of(2, "adds", at_port() + " HALOGEN_NCCL_LIBRARY=/nowhere.so"),
-            "error: rank 0: NCCL cannot be loaded: /nowhere.so: cannot open shared object file: No such file or "
-            "directory: install it, name it with HALOGEN_NCCL_LIBRARY=");
+            "error: rank 0: NCCL cannot be loaded (/nowhere.so: cannot open shared object file: No such file or "
+            "directory): install it, name it with HALOGEN_NCCL_LIBRARY=");
   said_once(ranks_of(2, "adds", at_port(), {"", "HALOGEN_NCCL_LIBRARY=/nowhere.so"}), "error: rank 1: NCCL cannot be");
   said_once(ranks_of(2, "adds", at_port() + " NCCL_STANDIN_VERSION=21703"),
             "error: rank 0: this is NCCL 2.17.3, but 2.18.1 or newer is needed");

@@ -96,21 +96,31 @@ struct IsClose {
   bool equal_nan;
   template <class A, class B>
   KOKKOS_FUNCTION bool operator()(A a, B b) const {
-    if (a == b) return true;
+    if (are_equal(a, b)) return true;
     if (equal_nan && a != a && b != b) return true;
     const double apart = distance(a, b);
     return Kokkos::isfinite(apart) && apart <= absolute + Kokkos::abs(relative * static_cast<double>(b));
   }
 
  private:
-  /// Exact between integers of one type, where doubles have not enough digits.
+  /// Of integers by their values, also of a signed and an unsigned one.
+  template <class A, class B>
+  KOKKOS_FUNCTION static bool are_equal(A a, B b) {
+    if constexpr (are_integers<A, B>)
+      return !is_less(a, b) && !is_less(b, a);
+    else
+      return a == b;
+  }
+  /// Exact between integers, where doubles have not enough digits; the sum of two 64-bit numbers is rounded.
   template <class A, class B>
   KOKKOS_FUNCTION static double distance(A a, B b) {
-    if constexpr (std::is_integral_v<A> && std::is_same_v<A, B>)
-      return static_cast<double>(a < b ? static_cast<std::uint64_t>(b) - static_cast<std::uint64_t>(a)
-                                       : static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
-    else
-      return Kokkos::abs(static_cast<double>(a) - static_cast<double>(b));
+    if constexpr (are_integers<A, B>) {
+      const auto apart = is_less(a, b) ? static_cast<std::uint64_t>(b) - static_cast<std::uint64_t>(a)
+                                       : static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b);
+      if (std::is_signed_v<A> == std::is_signed_v<B> || (!is_less(a, 0) && !is_less(b, 0)))
+        return static_cast<double>(apart);
+    }
+    return Kokkos::abs(static_cast<double>(a) - static_cast<double>(b));
   }
 };
 

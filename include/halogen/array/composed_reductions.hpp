@@ -68,19 +68,20 @@ auto normalize(const X& x, double eps = 1e-12) {
   return detail::in_type_of<X>(wide / detail::at_least(norm<First, Dims...>(wide, keep_dimensions), eps));
 }
 
-/// dot(u, v) over the product of their norms, or over eps where that is larger, of whole fields or along the given
-/// dimensions, in double.
+/// dot(u, v) over both norms, or over eps in place of a norm that is smaller, as torch.cosine_similarity, of whole
+/// fields or along the given dimensions, in double.
 template <FieldOperand A, FieldOperand B>
   requires detail::Combinable<A, B>
 auto cosine_similarity(const A& u, const B& v, double eps = 1e-8) {
-  return dot(u, v) / detail::at_least(norm(u) * norm(v), eps);
+  return dot(u, v) / (detail::at_least(norm(u), eps) * detail::at_least(norm(v), eps));
 }
 template <int First, int... Dims, FieldOperand A, FieldOperand B>
   requires detail::Combinable<A, B>
 auto cosine_similarity(const A& u, const B& v, double eps = 1e-8) {
   const auto a = detail::widened(u);
   const auto b = detail::widened(v);
-  return sum<First, Dims...>(a * b) / detail::at_least(norm<First, Dims...>(a) * norm<First, Dims...>(b), eps);
+  return sum<First, Dims...>(a * b) /
+         (detail::at_least(norm<First, Dims...>(a), eps) * detail::at_least(norm<First, Dims...>(b), eps));
 }
 
 /// The derivative of u along Dim, as torch.gradient: central differences over points that are `spacing` apart, and

@@ -66,7 +66,7 @@ constexpr int random_digits() {
     using T = typename X::value_type;
     return std::is_same_v<T, bfloat16> ? 8 : std::is_same_v<T, float16> ? 11 : 24;
   } else {
-    return field_bytes_of<X, true> == 2 ? 8 : 24;
+    return field_bytes_of<expression_of<X>, true> == 2 ? 8 : 24;
   }
 }
 
@@ -78,7 +78,7 @@ auto random_like(const X& x, const Generator& generator, RandomPurpose purpose) 
   RandomAt<Number, T, random_digits<X>(), rank> at{generator, purpose, {}};
   for (int d = 0; d < rank; ++d) at.extents[d] = expression.extent(d);
   return [&]<std::size_t... D>(std::index_sequence<D...>) {
-    return halogen::apply(at, global_index<static_cast<int>(D)>(x)...);
+    return halogen::apply(at, global_index<static_cast<int>(D)>(expression)...);
   }(std::make_index_sequence<rank>{});
 }
 

@@ -28,7 +28,9 @@ namespace halogen::detail {
 inline constexpr bool has_stream = true;
 
 inline void check_cuda(cudaError_t code, const char* call) {
-  if (code != cudaSuccess) throw Error(std::string(call) + ": " + cudaGetErrorString(code));
+  if (code != cudaSuccess)
+    throw Error(std::string(call) + ": CUDA fails by error " + std::to_string(code) + " (" + cudaGetErrorString(code) +
+                ")");
 }
 
 /// The default execution space's, on which all launches of the library are.

@@ -28,15 +28,6 @@
 namespace halogen {
 namespace detail {
 
-/// The first mesh dimension that holds summands; -1 for none, and for what is no field.
-template <class Field>
-constexpr int first_partial() {
-  if constexpr (is_sharded<Field>)
-    for (std::size_t i = 0; i < Field::placements.size(); ++i)
-      if (Field::placements[i] == partial_code) return static_cast<int>(i);
-  return -1;
-}
-
 /// Whether the field's summands are of a kind that transports add.
 template <class Field>
 inline constexpr bool adds = false;

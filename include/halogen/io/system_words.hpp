@@ -1,18 +1,18 @@
 // What a call of the system that failed on a path means, and what to do about it, in sentences of ours.
 #pragma once
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <utility>
+
+#include "halogen/core/system_limits.hpp"
 
 namespace halogen::detail {
 
@@ -34,12 +34,6 @@ inline std::string words_of_long_path(const std::filesystem::path& path) {
   return (is_name ? "a name in it" : std::string("it")) + " has " +
          std::to_string(is_name ? longest : path.native().size()) + " characters, more than the " +
          std::to_string(is_name ? NAME_MAX : PATH_MAX - 1) + " that the system takes: give a shorter path";
-}
-
-inline std::string limit_text(decltype(RLIMIT_NOFILE) which) {
-  rlimit limit{};
-  ::getrlimit(which, &limit);
-  return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur);
 }
 
 /// Of a path of which some part is not there (ENOENT), or is a file where a folder should be (ENOTDIR).
@@ -84,21 +78,13 @@ inline std::string words_of_system(int error, const std::filesystem::path& path 
     case EFBIG:
       return "a file there may not be so large, by its file system or by the limit of this process (ulimit -f, " +
              limit_text(RLIMIT_FSIZE) + " bytes): raise the limit, or give a path on another disk";
-    case EMFILE:
-      return "this process has as many files open as it may (ulimit -n, " + limit_text(RLIMIT_NOFILE) +
-             "): raise the limit";
-    case ENFILE:
-      return "this machine has as many files open as it may: end other programs";
     case EBUSY:
     case ETXTBSY:
       return "another program uses it: end that, or give another path";
     case EIO:
       return "its disk fails: look at the disk, or give a path on another one";
-    case ENOMEM:
-      return "this machine has no memory left for it: end other programs";
     default:
-      return "the system refuses it by error " + std::to_string(error) + " (" + std::strerror(error) +
-             "): give another path, or look at this disk";
+      return words_of_limits(error, "give another path, or look at this disk");
   }
 }
 

@@ -51,7 +51,7 @@ void for_each_point(const Field& field, int rank, F f) {
 }
 
 template <class Field>
-inline constexpr bool is_whole = std::ranges::find(Field::placements, partial_code) == Field::placements.end();
+inline constexpr bool is_whole = first_partial<Field>() < 0;
 
 template <class Field>
 std::vector<std::size_t> piece_bytes(const Field& field) {

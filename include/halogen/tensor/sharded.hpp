@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "halogen/core/why.hpp"
 #include "halogen/tensor/field_shape.hpp"
 #include "halogen/tensor/space.hpp"
 #include "halogen/tensor/storage_pool.hpp"
@@ -334,6 +335,23 @@ template <class TensorType, class MeshType, class... Placements>
 inline constexpr bool is_sharded<Sharded<TensorType, MeshType, Placements...>> = true;
 
 namespace detail {
+/// The first mesh dimension that holds summands; -1 for none, and for what is no field.
+template <class Field>
+constexpr int first_partial() {
+  if constexpr (is_sharded<Field>)
+    for (std::size_t i = 0; i < Field::placements.size(); ++i)
+      if (Field::placements[i] == partial_code) return static_cast<int>(i);
+  return -1;
+}
+
+/// Says so where a field has no values: summands that are still due are none.
+template <class Field>
+  requires(first_partial<Field>() < 0)
+constexpr void require_values() {}
+template <class Field, class Why = why::input_is_partial<first_partial<Field>()>>
+  requires(first_partial<Field>() >= 0)
+constexpr void require_values() = delete;  // write redistribute<...>(field)
+
 /// An expression, which holds no values until it is assigned to a field.
 template <class X>
 concept Unstored = requires { typename X::expression_tag; };

@@ -34,6 +34,7 @@ void check_beside(const Field& field, const auto& prediction, const char* what) 
 template <class Loss, class Prediction, class Label, class Weight>
 LossTotal total_of(const Loss& loss, const Prediction& prediction, const Label& label, const Weight& weight) {
   using T = compute_type<typename Prediction::value_type>;
+  require_values<Prediction>(), require_values<Label>(), require_values<Weight>();
   static_assert(label_channels<Loss, Label>(Prediction::tensor_type::extents[1]) == Label::tensor_type::extents[1],
                 "label_channels_differ: give a label of as many channels as the loss compares");
   require_made("evaluate", prediction, label, weight);

@@ -27,6 +27,7 @@ const hg::DeviceMesh<Line>& line() {
   static const auto mesh = hg::device_mesh<Line>(hg::Communicator(), {1});  // each rank alone
   return mesh;
 }
+using Plane = hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn>, Line, hg::Shard<0>>;
 template <class T>
 Points<T> points(const std::vector<T>& values) {
   Points<T> field(line(), {static_cast<index_t>(values.size())});
@@ -519,7 +520,6 @@ TEST_CASE("argmin, prod, softmin, normalize, cosine_similarity, gradient at thei
   check_slope("prod' with a 0", {2, 0, 5}, {0, 30, 0}, product);
   check_slope("prod' with two", {0, 0, 5}, {0, 0, 0}, product);
 
-  using Plane = hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn>, Line, hg::Shard<0>>;
   static const auto mesh = hg::device_mesh<Line>(hg::Communicator(), {1});
   const auto plane = [&](index_t rows, index_t columns, const std::vector<double>& values) {
     Plane field(mesh, {rows, columns});
@@ -547,6 +547,288 @@ TEST_CASE("argmin, prod, softmin, normalize, cosine_similarity, gradient at thei
   check_slope("gradient'", {1, 4, 9, 16}, {-1.5, 0.5, -0.5, 1.5}, [](auto x) { return hg::gradient<0>(x); });
   CHECK_THROWS_WITH_AS(hg::gradient<0>(points(std::vector<double>{1})),
                        "gradient: dimension 0 has less than the 2 points that a difference takes", hg::CollectiveError);
+}
+
+template <class T>
+using PlaneOf = hg::Sharded<hg::Tensor<T, hg::dyn, hg::dyn>, Line, hg::Shard<0>>;
+template <class T>
+PlaneOf<T> plane(index_t rows, const std::vector<T>& values) {
+  PlaneOf<T> field(line(), {rows, static_cast<index_t>(values.size()) / rows});
+  field.copy_from_host(values);
+  return field;
+}
+
+/// A number made of x, and its gradient.
+template <class F>
+void check_number(const char* name, const std::vector<double>& x, double value, const std::vector<double>& slopes,
+                  F f) {
+  CAPTURE(name);
+  const auto [found, slope] = hg::value_and_grad_of(f, points(x));
+  compare(name, {found}, {value}, {}, false);
+  compare(name + std::string("'"), slope.to_host(), slopes, {x}, false);
+}
+/// A row made of one row of x, and the gradient of its sum, each point with a weight: 1, 2, ...
+template <class F>
+void check_row(const char* name, const std::vector<double>& x, const std::vector<double>& values,
+               const std::vector<double>& slopes, F f) {
+  const auto [value, pull] = hg::vjp(f, plane(1, x));
+  compare(name, value.to_host(), values, {}, false);
+  std::vector<double> weights(values.size());
+  for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<double>(i + 1);
+  const Plane slope = std::get<0>(pull(plane(1, weights)));
+  compare(name + std::string("'"), slope.to_host(), slopes, {x}, false);
+}
+
+TEST_CASE("sums, negatives, comparisons and truths of every pair of ends") {
+  const Table table;
+  const auto x = table.stored.values("firsts"), y = table.stored.values("seconds");
+  const auto u = points(x), v = points(y);
+  const auto check = [&](const char* name, const auto& expression, auto expected) {
+    const Points<double> field = hg::cast<double>(expression);
+    std::vector<double> right(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) right[i] = static_cast<double>(expected(x[i], y[i]));
+    compare(name, field.to_host(), right, {x, y}, true);
+  };
+  check("add", u + v, [](double a, double b) { return a + b; });
+  check("sub", u - v, [](double a, double b) { return a - b; });
+  check("neg", -u, [](double a, double) { return -a; });
+  check("eq", u == v, [](double a, double b) { return a == b; });
+  check("ne", u != v, [](double a, double b) { return a != b; });
+  check("lt", u < v, [](double a, double b) { return a < b; });
+  check("le", u <= v, [](double a, double b) { return a <= b; });
+  check("gt", u > v, [](double a, double b) { return a > b; });
+  check("ge", u >= v, [](double a, double b) { return a >= b; });
+  check("logical_and", u != 0.0 && v != 0.0, [](double a, double b) { return a != 0 && b != 0; });
+  check("logical_or, logical_not", !(u > 0.0) || v > 0.0, [](double a, double b) { return !(a > 0) || b > 0; });
+  check("logical_xor", hg::logical_xor(u > 0.0, v > 0.0), [](double a, double b) { return (a > 0) != (b > 0); });
+  check("isnan, isinf, isfinite", hg::cast<int>(hg::isnan(u)) + 2 * hg::cast<int>(hg::isinf(v)) + 4 * hg::isfinite(u),
+        [](double a, double b) { return std::isnan(a) + 2 * std::isinf(b) + 4 * std::isfinite(a); });
+  check("addcmul", u + 0.5 * v * u, [](double a, double b) { return a + 0.5 * b * a; });
+  check("addcdiv", u + 0.5 * u / v, [](double a, double b) { return a + 0.5 * a / b; });
+  check("masked_fill", hg::where(u > v, 7.0, u), [](double a, double b) { return a > b ? 7 : a; });
+  check("frac", u - hg::trunc(u), [](double a, double) { return a - std::trunc(a); });
+  check("detach", hg::detach(u), [](double a, double) { return a; });
+  check("cast to float and back", hg::cast<double>(hg::cast<float>(u)), [](double a, double) { return a; });
+  check("a functor", hg::apply(Product{}, u, v), [](double a, double b) { return a * b; });
+  check("squared error", hg::square(u - v), [](double a, double b) { return (a - b) * (a - b); });
+  check("absolute error", hg::abs(u - v), [](double a, double b) { return std::abs(a - b); });
+  const auto random = hg::Generator{3};
+  const Points<double> zeros = hg::zeros_like(u), uniform = zeros + hg::rand_like(u, random),
+                       normal = zeros + hg::randn_like(u, random);
+  check("rand_like", uniform - hg::rand_like(zeros, random), [](double, double) { return 0; });
+  check("randn_like", normal - hg::randn_like(zeros, random), [](double, double) { return 0; });
+  const std::vector<double> ones(x.size(), 1), minus(x.size(), -1);
+  const auto [sum, by_x, by_y] = derived([](auto a, auto b) { return a - b; }, u, v);
+  compare("sub'", by_x.to_host(), ones, {x, y}, false);
+  compare("sub'", by_y.to_host(), minus, {x, y}, false);
+  check_slope("frac'", {0, -1.5, infinity, nan}, {1, 1, 1, 1}, [](auto w) { return w - hg::trunc(w); });
+  check_slope("l1'", {0, -2, infinity, 5}, {0, -1, 1, 0}, [](auto w) {
+    return hg::abs(w - points(std::vector<double>{0, 1, 1, 5}));
+  });
+}
+
+TEST_CASE_TEMPLATE("functions of reals of extreme and unsigned integers are those of their values", T, std::uint8_t,
+                   unsigned, std::int64_t) {
+  using Limits = std::numeric_limits<T>;
+  const std::vector<T> x{Limits::min(), static_cast<T>(-1), 0, 1, 2, Limits::max()};
+  const auto u = points(x);
+  const auto check = [&](const char* name, const auto& expression, auto expected) {
+    using R = typename std::decay_t<decltype(expression)>::value_type;
+    const double tolerance = std::is_same_v<R, float> ? 2e-7 : 4e-15;
+    const Points<double> field = hg::cast<double>(expression);
+    const auto found = field.to_host();
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      CAPTURE(name);
+      CAPTURE(static_cast<double>(x[i]));
+      CAPTURE(found[i]);
+      const double right = expected(static_cast<double>(x[i]));
+      CAPTURE(right);
+      CHECK((std::isnan(right) ? std::isnan(found[i])
+                               : found[i] == right || std::abs(found[i] - right) <= tolerance * std::abs(right)));
+    }
+  };
+#define HALOGEN_TEST_OF_INTEGERS(function) check(#function, hg::function(u), [](double a) { return std::function(a); });
+  HALOGEN_TEST_OF_INTEGERS(sin)
+  HALOGEN_TEST_OF_INTEGERS(cos)
+  HALOGEN_TEST_OF_INTEGERS(tan)
+  HALOGEN_TEST_OF_INTEGERS(asin)
+  HALOGEN_TEST_OF_INTEGERS(acos)
+  HALOGEN_TEST_OF_INTEGERS(atan)
+  HALOGEN_TEST_OF_INTEGERS(sinh)
+  HALOGEN_TEST_OF_INTEGERS(cosh)
+  HALOGEN_TEST_OF_INTEGERS(tanh)
+  HALOGEN_TEST_OF_INTEGERS(asinh)
+  HALOGEN_TEST_OF_INTEGERS(acosh)
+  HALOGEN_TEST_OF_INTEGERS(atanh)
+  HALOGEN_TEST_OF_INTEGERS(exp)
+  HALOGEN_TEST_OF_INTEGERS(exp2)
+  HALOGEN_TEST_OF_INTEGERS(expm1)
+  HALOGEN_TEST_OF_INTEGERS(log)
+  HALOGEN_TEST_OF_INTEGERS(log2)
+  HALOGEN_TEST_OF_INTEGERS(log10)
+  HALOGEN_TEST_OF_INTEGERS(log1p)
+  HALOGEN_TEST_OF_INTEGERS(sqrt)
+  HALOGEN_TEST_OF_INTEGERS(erf)
+  HALOGEN_TEST_OF_INTEGERS(erfc)
+  HALOGEN_TEST_OF_INTEGERS(isnan)
+  HALOGEN_TEST_OF_INTEGERS(isinf)
+  HALOGEN_TEST_OF_INTEGERS(isfinite)
+#undef HALOGEN_TEST_OF_INTEGERS
+  check("rsqrt", hg::rsqrt(u), [](double a) { return 1 / std::sqrt(a); });
+  check("reciprocal", hg::reciprocal(u), [](double a) { return 1 / a; });
+  check("sign", hg::sign(u), [](double a) { return (a > 0) - (a < 0); });
+  check("relu", hg::relu(u), [](double a) { return std::max(a, 0.0); });
+  check("nan_to_num", hg::nan_to_num(u), [](double a) { return a; });
+  check("frac", u - hg::trunc(u), [](double) { return 0; });
+  check("elu", hg::where(u > T(0), u, hg::expm1(u)), [](double a) { return a > 0 ? a : std::expm1(a); });
+  check("silu", u * hg::sigmoid(u), [](double a) { return a / (1 + std::exp(-a)); });
+  check("gelu", 0.5 * u * (1 + hg::erf(0.7071067811865476 * u)),
+        [](double a) { return 0.5 * a * (1 + std::erf(0.7071067811865476 * a)); });
+  check("masked_fill", hg::where(u == T(0), T(7), u), [](double a) { return a == 0 ? 7 : a; });
+  check("logical_not", !(u != T(0)), [](double a) { return a == 0; });
+  check("logaddexp", hg::logaddexp(u, u), [](double a) { return a + std::log(2.0); });
+  check("pow", hg::pow(u, 2), [](double a) { return a * a; });
+  check("pow of a negative exponent", hg::pow(u, T(-1)),
+        [](double a) { return std::pow(a, static_cast<double>(T(-1))); });
+  check("atan2", hg::atan2(u, T(1)), [](double a) { return std::atan2(a, 1.0); });
+  check("hypot", hg::hypot(u, T(1)), [](double a) { return std::hypot(a, 1.0); });
+  check("full_like", hg::full_like(u, 1e300), [](double) { return static_cast<double>(Limits::max()); });
+  check("isclose", hg::isclose(u, u, 0, 0), [](double) { return 1; });
+  CHECK(hg::max(u).item() == Limits::max());
+  CHECK(hg::min(u).item() == Limits::min());
+  CHECK(hg::argmax(u).item() == (std::is_signed_v<T> ? 5 : 1));
+  CHECK(hg::argmin(u).item() == 0);
+  CHECK(hg::min(hg::cast<int>(u == u)).item() == 1);
+  CHECK(hg::sum(hg::cast<int>(u != T(0))).item() == (std::is_signed_v<T> ? 5 : 4));
+  CHECK(hg::norm(points(std::vector<T>{Limits::max(), 0})).item() ==
+        doctest::Approx(static_cast<double>(Limits::max())));
+  CHECK(hg::var(points(std::vector<T>{Limits::max(), Limits::max()})).item() == 0);
+  CHECK(hg::mean(points(std::vector<T>{Limits::max(), Limits::max()})).item() == static_cast<double>(Limits::max()));
+  CHECK(hg::logsumexp(points(std::vector<T>{Limits::max(), 0})).item() ==
+        doctest::Approx(static_cast<double>(Limits::max())));
+  CHECK(hg::cosine_similarity(points(std::vector<T>{Limits::max(), 0}), points(std::vector<T>{1, 0})).item() ==
+        doctest::Approx(1));
+  const auto row = plane<T>(1, {Limits::min(), 0, Limits::max()});
+  const Plane soft = hg::softmax<1>(row), logarithm = hg::log_softmax<1>(row), unit = hg::normalize<1>(row);
+  CHECK(soft.to_host()[2] == doctest::Approx(1));
+  CHECK(logarithm.to_host()[1] == doctest::Approx(-static_cast<double>(Limits::max())));
+  CHECK(unit.to_host()[2] == doctest::Approx(std::is_signed_v<T> ? std::sqrt(0.5) : 1.0).epsilon(0.01));
+  const Plane slope = hg::gradient<1>(row);
+  CHECK(slope.to_host()[2] == static_cast<double>(Limits::max()));
+}
+
+TEST_CASE("reductions at zeros, equal values, infinities and NaN are PyTorch's, and their gradients") {
+  const auto sum = [](auto u) { return hg::sum(u); };
+  check_number("sum", {infinity, 1}, infinity, {1, 1}, sum);
+  check_number("sum", {infinity, -infinity}, nan, {1, 1}, sum);
+  check_number("mean", {nan, 1}, nan, {0.5, 0.5}, [](auto u) { return hg::mean(u); });
+  const auto var = [](auto u) { return hg::var(u); };
+  check_number("var", {2, 2, 2}, 0, {0, 0, 0}, var);
+  check_number("var", {infinity, 1}, nan, {nan, -infinity}, var);
+  check_number("var of one point", {3}, nan, {nan}, var);
+  check_number("std", {2, 2, 2}, 0, {0, 0, 0}, [](auto u) { return hg::std(u); });
+  const auto norm = [](auto u) { return hg::norm(u); };
+  check_number("norm", {0, 0}, 0, {0, 0}, norm);
+  check_number("norm", {3, -4}, 5, {0.6, -0.8}, norm);
+  check_number("norm", {infinity, 1}, infinity, {0, 0}, norm);  // a gradient of 0 adds nothing, where PyTorch has NaN
+  check_number("norm", {nan, 1}, nan, {nan, nan}, norm);
+  check_number("dot", {infinity, 0}, nan, {0, infinity}, [](auto u) {
+    return hg::dot(u, points(std::vector<double>{0, infinity}));
+  });
+  const auto logsumexp = [](auto u) { return hg::logsumexp(u); };
+  check_number("logsumexp", {-3, -3}, -3 + std::log(2.0), {0.5, 0.5}, logsumexp);
+  check_number("logsumexp", {infinity, 1}, infinity, {0, 0}, logsumexp);
+  check_number("logsumexp", {-infinity, 1}, 1, {0, 1}, logsumexp);
+  CHECK(hg::logsumexp(points(std::vector<double>{-infinity, -infinity})).item() == -infinity);
+  check_number("max", {-infinity, -infinity}, -infinity, {0.5, 0.5}, [](auto u) { return hg::max(u); });
+  check_number("min", {infinity, infinity}, infinity, {0.5, 0.5}, [](auto u) { return hg::min(u); });
+  check_number("aminmax", {nan, 1, 2}, nan, {0, 0, 0}, [](auto u) { return hg::max(u) - hg::min(u); });
+  check_number("prod", {-infinity, -2}, infinity, {nan, -infinity}, [](auto u) { return hg::prod(u); });
+  check_number("norm of order 1", {0, -2, infinity}, infinity, {0, -1, 1}, [](auto u) { return hg::sum(hg::abs(u)); });
+  check_number("norm of order infinity", {-3, 3, 0}, 3, {-0.5, 0.5, 0}, [](auto u) { return hg::max(hg::abs(u)); });
+  check_number("mse", {infinity, 1}, nan, {nan, 0}, [](auto u) {
+    return hg::mean(hg::square(u - points(std::vector<double>{infinity, 1})));
+  });
+  check_number("nansum", {nan, nan}, 0, {0, 0}, [](auto u) { return hg::sum(hg::where(hg::isnan(u), 0.0, u)); });
+  const auto none = points(std::vector<double>{nan, nan});
+  CHECK(std::isnan((hg::sum(hg::where(hg::isnan(none), 0.0, none)) / hg::sum(hg::cast<int>(!hg::isnan(none)))).item()));
+  check_number("var_mean", {2, 2}, 2, {0.5, 0.5}, [](auto u) { return hg::var(u) + hg::mean(u); });
+  CHECK(hg::argmax(points(std::vector<double>{-infinity, -infinity})).item() == 0);
+  CHECK(hg::argmax(points(std::vector<double>{1, infinity, nan, infinity})).item() == 2);
+  const auto holes = points(std::vector<double>{-0.0, nan, -infinity, 0});
+  CHECK(hg::sum(hg::cast<int>(holes != 0.0)).item() == 2);
+  CHECK_FALSE((hg::min(hg::cast<int>(holes <= 0.0)) == 1).item());
+  CHECK_FALSE((hg::max(hg::cast<int>(holes > 0.0)) == 1).item());
+
+  const auto other = [](auto u) { return hg::cosine_similarity(u, points(std::vector<double>{3, -4})); };
+  check_number("cosine_similarity", {0, 0}, 0, {0.6e8, -0.8e8}, other);
+  check_number("cosine_similarity", {infinity, 1}, nan, {0, 0}, other);
+  check_number("cosine_similarity", {4, 3}, 0, {0.12, -0.16}, other);
+  const auto small = points(std::vector<double>{3e-6, -4e-6});  // its norm is above eps, though its square is not
+  CHECK(hg::cosine_similarity(small, small).item() == doctest::Approx(1));
+}
+
+TEST_CASE("rows of a field at zeros, equal values, infinities and NaN are PyTorch's, and their gradients") {
+  const auto scan = [](auto u) { return hg::cumulative_sum<1>(u); };
+  check_row("cumsum", {1, infinity, 2}, {1, infinity, infinity}, {6, 5, 3}, scan);
+  check_row("cumsum", {infinity, -infinity, nan}, {infinity, nan, nan}, {6, 5, 3}, scan);
+  const auto softmax = [](auto u) { return hg::softmax<1>(u); };
+  check_row("softmax", {-infinity, 0}, {0, 1}, {0, 0}, softmax);
+  check_row("softmax", {5, 5}, {0.5, 0.5}, {-0.25, 0.25}, softmax);
+  check_row("softmax", {infinity, 0}, {nan, nan}, {nan, nan}, softmax);
+  check_row("softmax", {-infinity, -infinity}, {nan, nan}, {nan, nan}, softmax);
+  check_row("softmin", {infinity, 0}, {0, 1}, {0, 0}, [](auto u) { return hg::softmin<1>(u); });
+  const auto logarithms = [](auto u) { return hg::log_softmax<1>(u); };
+  check_row("log_softmax", {-infinity, 0}, {-infinity, 0}, {1, -1}, logarithms);
+  check_row("log_softmax", {5, 5}, {-std::log(2.0), -std::log(2.0)}, {-0.5, 0.5}, logarithms);
+  const auto normalize = [](auto u) { return hg::normalize<1>(u); };
+  check_row("normalize", {infinity, 1}, {nan, 0}, {0, 0}, normalize);
+  check_row("normalize", {0, 0}, {0, 0}, {1e12, 2e12}, normalize);
+  const auto layer_norm = [](auto u) {
+    return (u - hg::mean<1>(u, hg::keep_dimensions)) * hg::rsqrt(hg::var<1>(u, hg::keep_dimensions, 0) + 0.25);
+  };
+  check_row("layer_norm", {7, 7, 7}, {0, 0, 0}, {-2, 0, 2}, layer_norm);
+  check_row("layer_norm", {infinity, 1, 1}, {nan, nan, nan}, {nan, nan, nan}, layer_norm);
+  const auto diff = [](auto u) { return hg::slice<1>(hg::shift<1, 1>(u) - u, 0, 2); };
+  check_row("diff", {-1, infinity, infinity}, {infinity, nan}, {-1, -1, 2}, diff);
+  check_row("gradient", {1, infinity, 2}, {infinity, 0.5, -infinity}, {-2, -2, 4},
+            [](auto u) { return hg::gradient<1>(u); });
+  check_row("trapezoid", {1, nan, -3}, {nan, nan}, {0.5, 1.5, 1},
+            [](auto u) { return hg::slice<1>(0.5 * (u + hg::shift<1, 1>(u)), 0, 2); });
+  const auto triangle = [](auto u) { return hg::where(hg::global_index<1>(u) <= hg::global_index<0>(u), u, 0.0); };
+  check_row("tril", {-2, nan, infinity}, {-2, 0, 0}, {1, 0, 0}, triangle);
+  const auto trace = [](auto u) {
+    return hg::sum(hg::where(hg::global_index<0>(u) == hg::global_index<1>(u), u, 0.0));
+  };
+  const auto square = plane<double>(2, {1, nan, infinity, -4});
+  CHECK(trace(square).item() == -3);
+  const Plane traced = hg::grad([&](auto u) { return trace(u); })(square);
+  CHECK(traced.to_host() == std::vector<double>{1, 0, 0, 1});
+
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  const PlaneOf<std::int64_t> wrapped = hg::cumulative_sum<1>(plane<std::int64_t>(1, {most, 1, -3}));
+  CHECK(wrapped.to_host() == std::vector<std::int64_t>{most, std::numeric_limits<std::int64_t>::min(), most - 2});
+  const PlaneOf<std::int64_t> widened = hg::cumulative_sum<1>(plane<unsigned>(1, {4000000000u, 4000000000u}));
+  CHECK(widened.to_host() == std::vector<std::int64_t>{4000000000, 8000000000});
+  const PlaneOf<std::uint64_t> own = hg::cumulative_sum<1>(plane<std::uint64_t>(1, {~std::uint64_t{0}, 2}));
+  CHECK(own.to_host() == std::vector<std::uint64_t>{~std::uint64_t{0}, 1});
+  using Whole = hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn>, Line, hg::Replicate>;
+  const auto whole = [](const std::vector<double>& x) { return hg::redistribute<Whole>(plane(2, x)); };
+  const Whole product = hg::matmul(whole({0, 1, infinity, 2}), whole({infinity, 1, -1, 0}));
+  compare("matmul", product.to_host(), {nan, 0, infinity, infinity}, {}, false);
+}
+
+TEST_CASE("isclose and allclose of integers of either sign compare their values") {
+  const auto s = points(std::vector<int>{-1, 5, 7});
+  const auto u = points(std::vector<unsigned>{4294967295u, 5, 6});
+  const Points<int> close = hg::cast<int>(hg::isclose(s, u, 0, 0)), back = hg::cast<int>(hg::isclose(u, s, 0, 0));
+  CHECK(close.to_host() == std::vector<int>{0, 1, 0});
+  CHECK(back.to_host() == std::vector<int>{0, 1, 0});
+  const auto long_s = points(std::vector<std::int64_t>{-1, std::numeric_limits<std::int64_t>::max()});
+  const auto long_u = points(std::vector<std::uint64_t>{~std::uint64_t{0}, std::uint64_t{1} << 63});
+  const Points<int> wide = hg::cast<int>(hg::isclose(long_s, long_u, 0, 0.5));
+  CHECK(wide.to_host() == std::vector<int>{0, 0});
+  CHECK_FALSE(hg::allclose(s, u).item());
 }
 
 }  // namespace test_array_functions_ends

@@ -385,6 +385,112 @@ TEST_CASE_FIXTURE(Fixture, "what is spelled holds at 0, below it, beside infinit
   CHECK(hg::max(hg::abs(hg::mean<1>(layer))).item() < 1e-12);
 }
 
+template <class T>
+using CutOf = hg::Sharded<hg::Tensor<T, dyn, dyn>, Grid, hg::Shard<0>, hg::Shard<1>>;
+template <class T>
+using WholeOf = hg::Sharded<hg::Tensor<T, dyn, dyn>, Grid, hg::Replicate, hg::Replicate>;
+
+/// visit(name, f) of rows that move points and write 0 elsewhere. T: the operand's values.
+template <class T, class Visit>
+void rows_of_cut_fields(Visit visit) {
+  visit("flip", [](auto w) { return hg::flip<0>(w); });
+  visit("roll", [](auto w) { return hg::roll<0>(w, -2); });
+  visit("permute", [](auto w) { return hg::permute<1, 0>(w); });
+  visit("transpose, swapaxes", [](auto w) { return hg::transpose<0, 1>(w); });
+  visit("cat, concatenate", [](auto w) { return hg::concatenate<0>(w, hg::flip<1>(w)); });
+  visit("narrow, u[a:b:s]", [](auto w) { return hg::slice<0>(w, 1, 6, 2); });
+  visit("nn.functional.pad with zeros", [](auto w) { return hg::pad<0>(w, 2, 1); });
+  visit("unsqueeze", [](auto w) { return hg::unsqueeze<0>(w); });
+  visit("unflatten", [](auto w) { return hg::unflatten<0>(w, 3, 2); });
+  visit("stack", [](auto w) { return hg::concatenate<0>(hg::unsqueeze<0>(w), hg::unsqueeze<0>(w)); });
+  visit("chunk", [](auto w) { return hg::concatenate<0>(hg::slice<0>(w, 3, 6), hg::slice<0>(w, 0, 3)); });
+  visit("repeat, tile", [](auto w) { return hg::concatenate<1>(w, w); });
+  visit("rot90", [](auto w) { return hg::flip<0>(hg::transpose<0, 1>(w)); });
+  visit("nn.functional.pad with images",
+        [](auto w) { return hg::shift<0, 2>(hg::with_boundary<hg::Reflect, hg::ReplicateEdge>(w)); });
+  visit("tril, triu",
+        [](auto w) { return hg::where(hg::global_index<1>(w) <= hg::global_index<0>(w), w, hg::zeros_like(w)); });
+  visit("index_select", [](auto w) { return hg::concatenate<0>(hg::slice<0>(w, 5, 6), hg::slice<0>(w, 0, 1)); });
+  visit("DTensor.redistribute", [](auto w) { return hg::redistribute<WholeOf<T>>(w); });
+}
+template <class Visit>
+void rows_of_whole_fields(Visit visit) {
+  visit("select, u[:, i]", [](auto w) { return hg::select<1>(w, 2); });
+  visit("squeeze", [](auto w) { return hg::squeeze<1>(hg::slice<1>(w, 4, 5)); });
+  visit("flatten", [](auto w) { return hg::flatten<0, 1>(w); });
+  visit("reshape, view", [](auto w) { return hg::unflatten<0>(hg::flatten<0, 1>(w), 10, 3); });
+  visit("expand, broadcast_to", [](auto w) {
+    return hg::where(hg::global_index<0>(w) == hg::index_t{2}, hg::zeros_like(w), hg::expand<0>(hg::slice<0>(w, 3, 4)));
+  });
+  visit("broadcasting of a vector", [](auto w) {
+    return hg::where(hg::global_index<0>(w) == hg::index_t{1}, hg::zeros_like(w), hg::along<1>(hg::select<0>(w, 1)));
+  });
+}
+
+/// Which points a row moves where is found with the points' numbers, from 1.
+template <class T, template <class> class FieldOf>
+struct MovedPoints {
+  const hg::DeviceMesh<Grid>& mesh;
+  std::vector<T> specials;
+
+  T special(T number) const { return specials[static_cast<std::size_t>(number) % specials.size()]; }
+  FieldOf<T> numbers(bool are_special) const {
+    return field<FieldOf<T>>(mesh, Array<T, 2>(extents, [&](auto i) {
+                               const T number = static_cast<T>(i[0] * extents[1] + i[1] + 1);
+                               return are_special ? special(number) : number;
+                             }));
+  }
+  /// As bits, but for which NaN it is.
+  static bool is_same(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>)
+      return std::isnan(b) ? std::isnan(a) : a == b && std::signbit(a) == std::signbit(b);
+    else
+      return a == b;
+  }
+  template <class F>
+  void operator()(const char* name, F f) const {
+    CAPTURE(name);
+    const auto field = numbers(false), special_field = numbers(true);
+    using Result = hg::FieldOf<hg::expression_of<decltype(f(field))>>;
+    const Result places = f(field), found = f(special_field);
+    const auto from = places.to_host(), values = found.to_host();
+    for (std::size_t n = 0; n < from.size(); ++n) {
+      CAPTURE(from[n]);
+      CHECK(is_same(values[n], from[n] == T(0) ? T(0) : special(from[n])));
+    }
+    if constexpr (std::is_floating_point_v<T>) check_gradient(f, field);
+  }
+  /// Each point gets what its images get, infinities and NaN too, and nothing where it has none.
+  template <class F>
+  void check_gradient(F f, const FieldOf<T>& field) const {
+    const auto [places, pull] = hg::vjp(f, field);
+    auto given = places.to_host();
+    for (double& value : given) value = value == 0 ? special(0) : special(value);
+    auto cotangent = places;
+    cotangent.copy_from_host(given);
+    const std::decay_t<decltype(places)> ones = hg::ones_like(places);
+    const FieldOf<T> images = std::get<0>(pull(ones)), slope = std::get<0>(pull(cotangent));
+    const auto number = field.to_host(), count = images.to_host(), found = slope.to_host();
+    for (std::size_t n = 0; n < number.size(); ++n) {
+      CAPTURE(number[n]);
+      CAPTURE(found[n]);
+      CHECK(alike(found[n], count[n] == 0 ? 0 : count[n] * special(number[n])));
+    }
+  }
+};
+
+TEST_CASE_FIXTURE(Fixture,
+                  "rows that move points keep infinities, NaN and extreme integers, and so do their gradients") {
+  const double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> reals{nan, infinity, -3, -infinity, 0, -0.0, 1e300};
+  rows_of_cut_fields<double>(MovedPoints<double, CutOf>{mesh, reals});
+  rows_of_whole_fields(MovedPoints<double, WholeOf>{mesh, reals});
+  const std::vector<std::int64_t> integers{std::numeric_limits<std::int64_t>::min(), -1,
+                                           std::numeric_limits<std::int64_t>::max()};
+  rows_of_cut_fields<std::int64_t>(MovedPoints<std::int64_t, CutOf>{mesh, integers});
+  rows_of_whole_fields(MovedPoints<std::int64_t, WholeOf>{mesh, integers});
+}
+
 TEST_CASE_FIXTURE(Fixture, "gradients of the functions that no other test differentiates") {
   CHECK(gradient_error(
             maker<Field>(mesh, 0),

@@ -205,6 +205,16 @@ template <class Field, class E>
 concept AssignableTo = is_sharded<Field> && Expression<E> &&
                        std::is_same_v<placed_of<FieldLeaf<Field>, E>, typename FieldLeaf<Field>::placed>;
 
+template <class Field, class E>
+constexpr auto why_not_assigned() {
+  if constexpr (constexpr int summands = first_partial<Field>(); summands >= 0)
+    return why::input_is_partial<summands>{};
+  else
+    return WhyNotJoined<Field, E>{};
+}
+template <class Field, class E>
+using WhyNotAssigned = decltype(why_not_assigned<Field, E>());
+
 }  // namespace detail
 
 /// field = expression: binds the field to a buffer with the values. Buffers are reused from step to step. Copies of the
@@ -226,7 +236,7 @@ template <class Field, Expression E,
           class Why = why::values_are_narrowed<typename E::value_type, typename Field::value_type>>
   requires(detail::AssignableTo<Field, E> && detail::narrows<typename Field::value_type, E>)
 void evaluate_into(Field& field, const E& expression) = delete;  // write field = cast<To>(expression)
-template <class Field, Expression E, class Why = detail::WhyNotJoined<Field, E>>
+template <class Field, Expression E, class Why = detail::WhyNotAssigned<Field, E>>
   requires(is_sharded<Field> && !detail::AssignableTo<Field, E>)
 void evaluate_into(Field& field, const E& expression) = delete;
 
@@ -245,7 +255,7 @@ template <class Field, Operand E,
   requires(detail::AssignableTo<Field, expression_of<E>> &&
            detail::narrows<typename Field::value_type, expression_of<E>>)
 void assign(Field& field, const E& e) = delete;  // write assign(field, cast<To>(e))
-template <class Field, Operand E, class Why = detail::WhyNotJoined<Field, expression_of<E>>>
+template <class Field, Operand E, class Why = detail::WhyNotAssigned<Field, expression_of<E>>>
   requires(is_sharded<Field> && !detail::AssignableTo<Field, expression_of<E>>)
 void assign(Field& field, const E& e) = delete;
 template <class Field, Operand E, class Why = why::field_is_const>

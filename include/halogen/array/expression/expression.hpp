@@ -157,8 +157,11 @@ struct ExpressionNode {
 
 template <class X>
 concept Expression = requires { typename X::expression_tag; };
+/// A product that is still to be summed over ranks. It is refused as the Partial field would be that it can become.
 template <class X>
-concept FieldOperand = Expression<X> || is_sharded<X>;
+concept PartialOperand = requires { typename X::partial_product_tag; };
+template <class X>
+concept FieldOperand = Expression<X> || is_sharded<X> || PartialOperand<X>;
 template <class X>
 concept Operand = FieldOperand<X> || std::is_arithmetic_v<X>;
 
@@ -310,24 +313,32 @@ struct BoundConstant {
 
 }  // namespace detail
 
-/// One field as the expression reads it.
+namespace detail {
+/// A Partial field, which is refused, fits all others: one fault is told once.
+template <class P>
+inline constexpr int code_of_operand = placement_code<P> == partial_code ? any_code : placement_code<P>;
+}  // namespace detail
+
+/// One field as the expression reads it. Every operand that is a field, or becomes one, becomes a leaf: so a Partial
+/// operand is refused here, wherever it stands.
 template <class Field>
 struct FieldLeaf;
 template <class TensorType, class MeshType, class... P>
 struct FieldLeaf<Sharded<TensorType, MeshType, P...>>
     : ExpressionNode<compute_type<typename TensorType::value_type>,
-                     Placed<MeshType, TensorType::rank, placement_code<P>...>> {
+                     Placed<MeshType, TensorType::rank, detail::code_of_operand<P>...>> {
   using grid_tag = void;
   using Field = Sharded<TensorType, MeshType, P...>;
   using T = typename TensorType::value_type;
   static constexpr int rank = TensorType::rank;
   static_assert(rank <= max_rank, "expressions take fields of at most five dimensions");
-  static_assert(((placement_code<P> != partial_code) && ...),
-                "a Partial field is a sum that is still due: redistribute it before it is read");
 
   Field field;
   /// Throws CollectiveError, which names the reader, if the field was never made.
-  explicit FieldLeaf(Field f, const char* reader = "an expression") : field(std::move(f)) { field.mesh(reader); }
+  explicit FieldLeaf(Field f, const char* reader = "an expression") : field(std::move(f)) {
+    detail::require_values<Field>();
+    field.mesh(reader);
+  }
 
   template <class F>
   auto operands(const F& f) const {

@@ -214,6 +214,10 @@ template <GridNode E>
 auto as_expression(E node) {
   return detail::zero_bounded(std::move(node));
 }
+template <PartialOperand Product>
+auto as_expression(const Product& product) {
+  return as_expression(typename Product::Result(product));
+}
 template <class T>
   requires std::is_arithmetic_v<T>
 Constant<T> as_expression(T value) {
@@ -252,7 +256,7 @@ auto global_index(const X& x) {
 /// (u(-i) = u(i)), Odd (u(-i) = -u(i): a wall where u is 0), ReplicateEdge (u(-i) = u(0): no gradient across the edge)
 /// and ConstantEdge<5>.
 template <class... Boundaries, class X>
-  requires is_sharded<X> && (sizeof...(Boundaries) == X::rank)
+  requires(FieldOperand<X> && !Expression<X> && sizeof...(Boundaries) == placed_at<X>::rank)
 auto with_boundary(X x) {
   return Bounded<FieldLeaf<X>, Boundaries...>(FieldLeaf<X>(std::move(x), "with_boundary"));
 }

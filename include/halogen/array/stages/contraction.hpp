@@ -168,11 +168,17 @@ std::tuple<A, B> checked_operands(const A& a, const B& b) {
   return {a, b};
 }
 
+/// Whether an operand is a sum that is still due, which its leaf says.
+template <class X>
+constexpr bool is_summands() {
+  return PartialOperand<X> || first_partial<X>() >= 0;
+}
 template <class Spec, class X, class Y>
 constexpr auto why_no_product() {
   using A = placed_at<X>;
   using B = placed_at<Y>;
-  if constexpr (std::is_same_v<A, NotPlaced> || std::is_same_v<B, NotPlaced>) {
+  if constexpr (is_summands<X>() || is_summands<Y>()) {
+  } else if constexpr (std::is_same_v<A, NotPlaced> || std::is_same_v<B, NotPlaced>) {
     return why::operands_differ_in_rank<0, 0>{};
   } else if constexpr (Spec::value.is_valid && A::rank != Spec::value.rank(Spec::value.first)) {
     return why::operands_differ_in_rank<Spec::value.rank(Spec::value.first), A::rank>{};
@@ -236,7 +242,8 @@ struct Contraction : detail::FieldStage<Contraction<Spec, Target, A, B>, Target>
 template <class Spec, class A, class B>
 struct PartialProduct {
   using partial_product_tag = void;
-  using T = detail::product_type<typename A::value_type, typename B::value_type>;
+  using value_type = detail::product_type<typename A::value_type, typename B::value_type>;
+  using T = value_type;
   using Result = detail::contracted_field<Spec, T, typename A::placed, typename B::placed>;
   std::tuple<A, B> parts;
 
@@ -245,6 +252,9 @@ struct PartialProduct {
     return detail::contracted<Spec>(detail::product_operand<T>(std::get<0>(parts)),
                                     detail::product_operand<T>(std::get<1>(parts)));
   }
+  template <class Field, class Why = why::input_is_partial<detail::first_partial<Result>()>>
+    requires is_sharded<Field>
+  operator Field() const = delete;  // write redistribute<Field>(product)
   template <class Target>
   auto placed_as() const {
     return Contraction<Spec, Target, A, B>(parts);
@@ -253,7 +263,7 @@ struct PartialProduct {
 
 /// The sum of a partial product with the placements of Target: one all_reduce, or one reduce_scatter if Target is cut.
 template <class Target, class Product>
-  requires requires { typename Product::partial_product_tag; }
+  requires PartialOperand<Product>
 auto redistribute(const Product& product) {
   return product.template placed_as<Target>();
 }
@@ -300,49 +310,5 @@ auto matmul(const X& x, const Y& y) {
 template <FieldOperand X, FieldOperand Y, class Why = detail::WhyNoProduct<detail::matmul_of<X, Y>, X, Y>>
   requires(!detail::Contracts<detail::matmul_of<X, Y>, X, Y>)
 void matmul(const X& x, const Y& y) = delete;
-
-#define HALOGEN_NO_PARTIAL(function)                                                              \
-  template <class X, class Y, class Why = why::input_is_partial<detail::partial_operand<X, Y>()>> \
-    requires(detail::partial_operand<X, Y>() >= 0)                                                \
-  void function(const X& x, const Y& y) = delete;
-namespace detail {
-template <class X>
-constexpr int partial_dimension() {
-  if constexpr (requires { typename X::partial_product_tag; })
-    return first_partial<typename X::Result>();
-  else
-    return -1;
-}
-template <class X, class Y>
-constexpr int partial_operand() {
-  return partial_dimension<X>() >= 0 ? partial_dimension<X>() : partial_dimension<Y>();
-}
-}  // namespace detail
-HALOGEN_NO_PARTIAL(operator+)
-HALOGEN_NO_PARTIAL(operator-)
-HALOGEN_NO_PARTIAL(operator*)
-HALOGEN_NO_PARTIAL(operator/)
-HALOGEN_NO_PARTIAL(matmul)
-HALOGEN_NO_PARTIAL(maximum)
-HALOGEN_NO_PARTIAL(minimum)
-HALOGEN_NO_PARTIAL(pow)
-HALOGEN_NO_PARTIAL(dot)
-#undef HALOGEN_NO_PARTIAL
-#define HALOGEN_NO_PARTIAL(function)                                                    \
-  template <class X, class Why = why::input_is_partial<detail::partial_dimension<X>()>> \
-    requires(detail::partial_dimension<X>() >= 0)                                       \
-  void function(const X& x) = delete;
-HALOGEN_NO_PARTIAL(operator-)
-HALOGEN_NO_PARTIAL(square)
-HALOGEN_NO_PARTIAL(exp)
-HALOGEN_NO_PARTIAL(relu)
-HALOGEN_NO_PARTIAL(sigmoid)
-HALOGEN_NO_PARTIAL(tanh)
-HALOGEN_NO_PARTIAL(abs)
-HALOGEN_NO_PARTIAL(sqrt)
-HALOGEN_NO_PARTIAL(sum)
-HALOGEN_NO_PARTIAL(mean)
-HALOGEN_NO_PARTIAL(norm)
-#undef HALOGEN_NO_PARTIAL
 
 }  // namespace halogen

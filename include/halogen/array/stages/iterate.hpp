@@ -254,7 +254,8 @@ Field iterate(Step step, const Field& field) {
   return std::get<0>(detail::DeepHalo<N, Step, Field>(step, field).run());
 }
 /// The same for an expression or a variable. It is a stage and differentiable (autograd/backward.hpp).
-template <int N, class Step, Expression E>
+template <int N, class Step, FieldOperand E>
+  requires(!is_sharded<E>)
 auto iterate(Step step, const E& expression) {
   return Iterated<N, Step, expression_of<E>>(step, as_expression(expression));
 }

@@ -20,7 +20,8 @@
 
 namespace halogen::detail {
 
-/// Throws Error `<operation> on "<label>", peer <peer>: <MPI's text>` unless the code says success.
+/// Throws Error `<operation> on "<label>", peer <peer>: MPI fails by error <code> (<MPI's text>)` unless the code says
+/// success.
 void check_mpi(int code, std::string_view operation, std::string_view label, int peer = -1);
 #if HALOGEN_BODIES
 HALOGEN_INLINE void check_mpi(int code, std::string_view operation, std::string_view label, int peer) {
@@ -29,8 +30,8 @@ HALOGEN_INLINE void check_mpi(int code, std::string_view operation, std::string_
   int length = 0;
   if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) length = 0;
   throw Error(std::string(operation) + " on \"" + std::string(label) + "\"" +
-              (peer < 0 ? "" : ", peer " + std::to_string(peer)) + ": " +
-              (length > 0 ? std::string(text, length) : "MPI error code " + std::to_string(code)));
+              (peer < 0 ? "" : ", peer " + std::to_string(peer)) + ": MPI fails by error " + std::to_string(code) +
+              (length > 0 ? " (" + std::string(text, length) + ")" : ""));
 }
 #endif
 

@@ -127,8 +127,8 @@ class NcclLibrary {
   }
   static void* open(const char* name) {
     if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
-    throw Error(std::string("NCCL cannot be loaded: ") + dlerror() +
-                ": install it, name it with HALOGEN_NCCL_LIBRARY=/path/to/libnccl.so.2, or use HALOGEN_TRANSPORT=mpi");
+    throw Error(std::string("NCCL cannot be loaded (") + dlerror() +
+                "): install it, name it with HALOGEN_NCCL_LIBRARY=/path/to/libnccl.so.2, or use HALOGEN_TRANSPORT=mpi");
   }
   int check_version() const {
     int version = 0;

@@ -18,8 +18,47 @@
 
 #include "halogen/comm/rendezvous/rendezvous.hpp"
 #include "halogen/core/config.hpp"
+#include "halogen/core/system_limits.hpp"
 
 namespace halogen::detail {
+
+/// Why nobody can listen at a port of this host, by an errno, and what to do.
+std::string words_of_door(int error, const std::string& port);
+/// The same by a code of getaddrinfo.
+std::string words_of_look_up(int code, const std::string& port);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::string words_of_door(int error, const std::string& port) {
+  const std::string another = "choose another port (MASTER_PORT, or HALOGEN_RENDEZVOUS=tcp://host:port)";
+  switch (error) {
+    case EADDRINUSE:
+      return "another program has port " + port + ": " + another;
+    case EACCES:
+    case EPERM:
+      return "the system does not give port " + port + " to user " + std::to_string(::geteuid()) + ": " + another;
+    case EADDRNOTAVAIL:
+    case EAFNOSUPPORT:
+    case EPROTONOSUPPORT:
+      return "this host has no network: let processes meet in a file (HALOGEN_RENDEZVOUS=file:/path)";
+    default:
+      return words_of_limits(error, another);
+  }
+}
+
+HALOGEN_INLINE std::string words_of_look_up(int code, const std::string& port) {
+  switch (code) {
+    case EAI_SERVICE:
+    case EAI_NONAME:
+      return "'" + port + "' is no port: give a number from 1 to 65535 (HALOGEN_RENDEZVOUS=tcp://host:port)";
+    case EAI_SYSTEM:
+      return words_of_door(errno, port);
+    case EAI_MEMORY:
+      return words_of_door(ENOMEM, port);
+    default:
+      return "this host knows no address of its own, by error " + std::to_string(code) + " (" + gai_strerror(code) +
+             "): let processes meet in a file (HALOGEN_RENDEZVOUS=file:/path)";
+  }
+}
+#endif
 
 /// A socket, closed at its end.
 class Socket {
@@ -52,6 +91,7 @@ class Socket {
 
 #if HALOGEN_BODIES
 HALOGEN_INLINE Socket::Socket(const addrinfo& at) : Socket(socket(at.ai_family, at.ai_socktype, at.ai_protocol)) {
+  if (descriptor_ < 0) return;  // errno says why
   const int yes = 1;
   setsockopt(descriptor_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
 }
@@ -160,7 +200,8 @@ HALOGEN_INLINE int TcpRendezvous::look_up(const char* host, const std::string& p
 
 HALOGEN_INLINE void TcpRendezvous::listen_at(const std::string& port) {
   Addresses addresses;
-  if (const int code = look_up(nullptr, port, addresses); code != 0) throw Error(self() + ": " + gai_strerror(code));
+  if (const int code = look_up(nullptr, port, addresses); code != 0)
+    throw Error(self() + " cannot listen: " + words_of_look_up(code, port));
   std::vector<const addrinfo*> candidates;
   for (const addrinfo* at = addresses.first; at != nullptr; at = at->ai_next)
     candidates.insert(at->ai_family == AF_INET6 ? candidates.begin() : candidates.end(), at);
@@ -170,14 +211,15 @@ HALOGEN_INLINE void TcpRendezvous::listen_at(const std::string& port) {
     if (door) break;
     Socket candidate(*at);
     const int no = 0;
-    if (at->ai_family == AF_INET6)
+    if (candidate && at->ai_family == AF_INET6)
       setsockopt(candidate.descriptor(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);  // a door for both
-    if (bind(candidate.descriptor(), at->ai_addr, at->ai_addrlen) == 0 && listen(candidate.descriptor(), 1024) == 0)
+    if (candidate && bind(candidate.descriptor(), at->ai_addr, at->ai_addrlen) == 0 &&
+        listen(candidate.descriptor(), 1024) == 0)
       door = std::move(candidate);
     else
       fault = errno;
   }
-  if (!door) throw Error(self() + " cannot listen: " + std::strerror(fault) + ": choose another port (MASTER_PORT)");
+  if (!door) throw Error(self() + " cannot listen: " + words_of_door(fault, port));
   const Clock::time_point end = deadline();
   for (int absent = size() - 1; absent > 0;) {
     pollfd waiting{door.descriptor(), POLLIN, 0};
@@ -208,7 +250,7 @@ HALOGEN_INLINE void TcpRendezvous::connect_to(const std::string& host, const std
   const Introduction words{ours, static_cast<std::uint32_t>(size()), static_cast<std::uint32_t>(rank())};
   for (const Clock::time_point end = deadline();;) {
     Addresses addresses;
-    look_up(host.c_str(), port, addresses);
+    const bool is_known = look_up(host.c_str(), port, addresses) == 0;
     for (addrinfo* at = addresses.first; at != nullptr; at = at->ai_next) {
       Socket candidate(*at);
       if (!candidate.connect_to(*at)) continue;
@@ -217,7 +259,7 @@ HALOGEN_INLINE void TcpRendezvous::connect_to(const std::string& host, const std
       socket(0) = std::move(candidate);
       return;
     }
-    if (Clock::now() > end) give_up("rank 0");
+    if (Clock::now() > end) give_up(is_known ? "rank 0" : "rank 0, whose address this host does not know");
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }

@@ -264,7 +264,10 @@ inline ZarrLayout zarr_layout(const ZarrTexts& texts) try {
   take_zarr_numbers(fill, layout);
   return layout;
 } catch (const nlohmann::json::exception& error) {
-  throw std::runtime_error(std::string("its metadata are not those of an array: ") + error.what());
+  throw std::runtime_error(
+      std::string(
+          "its metadata are not those of an array: a name is missing, or stands before a value of another kind (") +
+      error.what() + ")");
 } catch (const JsonFault& fault) {
   throw std::runtime_error(std::string("its metadata are not those of an array: ") + fault.what());
 }
