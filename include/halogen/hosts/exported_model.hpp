@@ -153,7 +153,7 @@ class ExportedModel {
       (put(std::get<I>(fields), output_piece(evaluation, I), of_outputs[static_cast<std::size_t>(I)]), ...);
       run_vjp(evaluation, gradient().data(), std::get<I>(fields)...);
     }(AllOutputs{});
-    redistribute<Replicate>(gradient(), gradient_image_);
+    redistribute<Replicate>(gradient(), gradient_copy_);
     [&]<int... I>(std::integer_sequence<int, I...>) {
       (take_gradient<I>(evaluation, of_inputs[static_cast<std::size_t>(I)]), ...);
     }(AllInputs{});
@@ -500,7 +500,7 @@ class ExportedModel {
   std::vector<std::string> names_;
   Net network_;
   std::optional<Parameters<ModelType, T, Partial<Sum>>> gradient_;
-  TransportImage<T> gradient_image_;
+  TransportCopy<T> gradient_copy_;
   Optimizer optimizer_{};
   std::unique_ptr<AnyTrainer> trainer_;
   std::optional<typename BesideOutputs<AllOutputs>::labels> labels_;  ///< of a step, made in the first one
