@@ -15,6 +15,12 @@ if(HALOGEN_CCACHE)
   endforeach()
 endif()
 
+# lld links a test program in 0.5 s, where ld takes 4
+find_program(HALOGEN_LLD NAMES ld.lld)
+if(HALOGEN_LLD AND NOT HALOGEN_CUDA AND NOT HALOGEN_SANITIZE)
+  add_link_options(-fuse-ld=lld)
+endif()
+
 if(HALOGEN_SANITIZE)
   add_compile_options(
     "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=address,undefined;-fno-sanitize-recover=undefined;-fno-omit-frame-pointer>")

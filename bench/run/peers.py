@@ -45,7 +45,7 @@ def environment(name, requirements, modules, above=None):
 def torch():
     given = os.environ.get("HALOGEN_PEERS")
     if not given:
-        return environment("peers", ["torch==2.15.0", "numpy"], "numpy, torch")
+        return environment("peers", ["torch==2.15.0", "numpy", "xarray==2026.9.0"], "numpy, torch, xarray")
     python = pathlib.Path(given) / "bin" / "python"
     if python.exists() and can_import(python, "numpy, torch"):
         return str(python)

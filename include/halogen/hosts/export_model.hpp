@@ -70,7 +70,6 @@ std::int32_t coded(Handle* handle, const char* user, F&& f) noexcept {
     return halogen::detail::coded([&] {                                                                             \
       if (model == nullptr || setup == nullptr) throw halogen::CollectiveError("create: model or setup is null");   \
       *model = nullptr;                                                                                             \
-      halogen::detail::start_as_guest(setup->threads > 0 ? setup->threads : 1);                                     \
       *model = new prefix##_model{prefix##_model::type(*setup)};                                                    \
     });                                                                                                             \
   }                                                                                                                 \

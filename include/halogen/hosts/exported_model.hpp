@@ -137,15 +137,20 @@ class ExportedModel {
   }
 
   void vjp(const halogen_array* cotangents, std::int32_t given, const halogen_array* gradients, std::int32_t wanted) {
+    if (!kept_)
+      throw CollectiveError(
+          "vjp: nothing is kept: call infer with keep 1 before, and no other call that computes between");
     auto& evaluation = this->template evaluation<PlanKind::vjp>();
     using E = std::remove_reference_t<decltype(evaluation)>;
     std::array<HostArray5, outputs> of_outputs;
     std::array<HostArray5, inputs> of_inputs;
     agree(mesh_.world(), [&] {
-      require(kept_, "vjp: nothing is kept: call infer with keep 1 before, and no other call that computes between");
       check("vjp", "cotangent", given, cotangents, of_outputs, false,
             [&](int i) { return output_piece(evaluation, i); });
       check("vjp", "gradient", wanted, gradients, of_inputs, true, [&](int i) { return input_piece(i); });
+      for (int i = 0; i < inputs; ++i)
+        require(!holds_indices_at(i) || of_inputs[static_cast<std::size_t>(i)].data == nullptr,
+                "vjp: input " + std::to_string(i) + " holds indices, which have no gradient: give null for it");
     });
     kept_ = false;
     [&]<int... I>(std::integer_sequence<int, I...>) {
@@ -229,7 +234,7 @@ class ExportedModel {
 
   /// Bytes of this rank: parameters, gradient, optimiser, fields and the arena of what has run.
   std::int64_t memory() const {
-    std::size_t bytes = parameters_.view().size() * sizeof(T) + arena_bytes_ + given_bytes_;
+    std::size_t bytes = parameters_.view().size() * sizeof(T) + arena_bytes_ + bytes_of_inputs(AllInputs{});
     if (gradient_) bytes += gradient_->view().size() * sizeof(T);
     if (trainer_) {
       const ParameterMemory memory = trainer_->parameter_memory();
@@ -293,6 +298,12 @@ class ExportedModel {
     for (std::size_t d = 2; d < cuts.size(); ++d) cuts[d] = cuts_[d - 1];
     return Field(mesh_, cuts);
   }
+  template <int... I>
+  std::size_t bytes_of_inputs(std::integer_sequence<int, I...>) const {
+    return (
+        (input_of<static_cast<std::size_t>(I)>(given_).storage().view.span() * sizeof(typename Input<I>::value_type)) +
+        ... + 0);
+  }
   const FirstOf<Given>& first() const { return input_of<0>(given_); }
 
   void check_limit(std::int64_t limit) const {
@@ -351,6 +362,11 @@ class ExportedModel {
       (static_cast<void>(i == I && (piece.owned[1] = {0, Label<I>::channels}, true)), ...);
     }(AllOutputs{});
     return piece;
+  }
+  static bool holds_indices_at(int i) {
+    return [&]<int... I>(std::integer_sequence<int, I...>) {
+      return ((i == I && Input<I>::kind % 2 == 1) || ...);
+    }(AllInputs{});
   }
   static HostPiece with_one_channel(HostPiece piece) {
     piece.owned[1] = {0, 1};
@@ -442,9 +458,7 @@ class ExportedModel {
   template <int I, class E>
   void take_gradient(const E& evaluation, const HostArray5& array) const {
     if (array.data == nullptr) return;
-    if constexpr (!std::is_same_v<typename Input<I>::value_type, T>) {
-      throw CollectiveError("vjp: input " + std::to_string(I) + " holds indices, which have no gradient: give null");
-    } else {
+    if constexpr (std::is_same_v<typename Input<I>::value_type, T>) {
       const auto gradient = Net::template input_gradient<static_cast<std::size_t>(I)>(given_, evaluation);
       execution_space().fence("halogen::vjp");
       std::vector<T> staged;
@@ -487,9 +501,9 @@ class ExportedModel {
   }
   template <class Label, class Weight>
   double step_with(const Label& label, const Weight& weight) {
-    const double loss = trainer().step(Training::loss(), given_, label, weight).item();
-    training_bytes_ = trainer().layout(given_).arena_bytes();
-    return loss;
+    const auto result = trainer().step(Training::loss(), given_, label, weight);
+    training_bytes_ = result.layout().arena_bytes();
+    return result.item();
   }
 
   DeviceMesh<MeshType> mesh_;
@@ -508,7 +522,7 @@ class ExportedModel {
   std::optional<Kokkos::View<index_t, memory_space>> draws_;
   index_t calls_ = 0;
   bool kept_ = false;
-  std::size_t arena_bytes_ = 0, training_bytes_ = 0, given_bytes_ = 0;
+  std::size_t arena_bytes_ = 0, training_bytes_ = 0;
   std::string text_;
 };
 

@@ -121,7 +121,10 @@ inline HostDecomposition decomposition_of(const Communicator& comm, const std::v
 /// not fit together.
 inline HostDecomposition host_decomposition(const halogen_setup& setup, int dimensions) {
   const Communicator comm = communicator_of(setup);
-  agree(comm, [&] { check_setup(setup, dimensions); });
+  agree(comm, [&] {
+    check_setup(setup, dimensions);
+    start_as_guest(std::max(setup.threads, 1));
+  });
   std::vector<index_t> extent, numbers;
   std::vector<Interval> own;
   bool has_mesh = true;
