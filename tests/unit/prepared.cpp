@@ -52,18 +52,25 @@ TEST_CASE("an object of another type replaces that of the same key, before it is
 }
 
 TEST_CASE("with a limit the oldest goes, before the new one is made") {
+  int made = 0;
   hg::detail::Prepared<int, 2> kept;
-  const auto get = [&](int key) {
-    return kept
-        .get<Counted>(key,
-                      [&] {
-                        CHECK(Counted::alive < 2);
-                        return std::make_unique<Counted>(key);
-                      })
-        ->number;
+  const auto makes = [&](int key) {
+    const int before = made;
+    const auto make = [&] {
+      CHECK(Counted::alive < 2);
+      ++made;
+      return std::make_unique<Counted>(key);
+    };
+    CHECK(kept.get<Counted>(key, make)->number == key);
+    return made > before;
   };
-  for (const int key : {1, 2, 1, 3, 2, 1}) CHECK(get(key) == key);
-  CHECK(Counted::alive == 2);
+  CHECK(makes(1));
+  CHECK(makes(2));
+  CHECK(!makes(1));
+  CHECK(makes(3));  // 1 goes, though it was used last
+  CHECK(!makes(2));
+  CHECK(makes(1));
+  CHECK(!makes(3));
   kept.clear();
   CHECK(Counted::alive == 0);
 }

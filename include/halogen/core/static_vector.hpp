@@ -26,6 +26,7 @@ struct FixedItems {
   int count = 0;
 
   static constexpr int room = Capacity;
+  static constexpr bool constructed = true;  ///< all that there is room for: an item is assigned
   static constexpr void grow() { throw std::length_error("this needs a larger StaticVector"); }
 };
 
@@ -34,6 +35,7 @@ template <class T>
 struct GrowingItems {
   static_assert(std::is_trivially_destructible_v<T>);
   using item_type = T;
+  static constexpr bool constructed = false;
   T* items = nullptr;
   int count = 0, room = 0;
 
@@ -120,6 +122,8 @@ struct Table : Items {
       const T kept = item;  // it may be one of the table's own, which move now
       this->grow();
       std::construct_at(items + count, kept);
+    } else if constexpr (Items::constructed) {
+      items[count] = item;
     } else {
       std::construct_at(items + count, item);
     }
