@@ -36,7 +36,7 @@ void print_memory(const Options& options, const hg::Communicator& world, Step&& 
   std::ofstream("/proc/self/clear_refs") << 5;  // the peak starts anew
   for (int i = 0; i < options.steps; ++i) step();
   const double growth = used_mib("VmHWM") - before - static_cast<double>(trainer.parameter_memory().gradient) / mib;
-  const hg::MemoryUse& memory = trainer.layout(image).memory();
+  const hg::MemoryUse& memory = trainer.bind_step(image)->layout().memory();
   print_line(options, world,
              "\"planned_mib\": " + std::to_string(static_cast<double>(memory.total()) / mib) +
                  ", \"kept_mib\": " + std::to_string(static_cast<double>(memory.kept) / mib) +

@@ -5,10 +5,6 @@ option(HALOGEN_BUILD_COMPILED "Build and install halogen::compiled" ${PROJECT_IS
 # g++ collects its garbage as from 128 MB; as from 1.5 GB it takes a tenth less time
 set(halogen_memory $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=1500000>)
 
-# the listed instantiations; no transport shows in them
-file(GLOB shares "${PROJECT_SOURCE_DIR}/src/instantiations/*.cpp")  # as PARTS of scripts/compiled_list
-add_library(halogen_instantiations OBJECT EXCLUDE_FROM_ALL ${shares})
-
 # halogen_compiled_options(TARGET)
 function(halogen_compiled_options target)
   target_link_libraries(${target} PUBLIC halogen)
@@ -22,14 +18,27 @@ function(halogen_compiled_options target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   halogen_language(${target})
 endfunction()
-halogen_compiled_options(halogen_instantiations)
 
-# halogen_compiled_library(TARGET LINKED...): the library, its ordinary functions compiled with what LINKED says too
+# The listed instantiations, and the ordinary functions in which no transport shows. What the array language declares
+# stands in objects that read no layer.
+foreach(part IN ITEMS array_language network)
+  file(GLOB shares "${PROJECT_SOURCE_DIR}/src/${part}/*.cpp")  # share_N.cpp: as SHARES of scripts/compiled_list
+  add_library(halogen_instantiations_${part} OBJECT EXCLUDE_FROM_ALL ${shares})
+  halogen_compiled_options(halogen_instantiations_${part})
+endforeach()
+
+# halogen_compiled_library(TARGET LINKED...): the library, the array language's functions compiled with what LINKED says
+# too; and TARGET_array_language, its part that no layer changes, for this project's own programs
 function(halogen_compiled_library target)
-  add_library(${target} STATIC EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/src/bodies.cpp"
-                               $<TARGET_OBJECTS:halogen_instantiations>)
-  target_link_libraries(${target} PUBLIC ${ARGN})
-  halogen_compiled_options(${target})
+  add_library(${target}_bodies OBJECT EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/src/bodies.cpp")
+  set(objects $<TARGET_OBJECTS:${target}_bodies> $<TARGET_OBJECTS:halogen_instantiations_array_language>)
+  add_library(${target}_array_language STATIC EXCLUDE_FROM_ALL ${objects})
+  add_library(${target} STATIC EXCLUDE_FROM_ALL ${objects} $<TARGET_OBJECTS:halogen_instantiations_network>)
+  foreach(part IN ITEMS ${target}_bodies ${target}_array_language ${target})
+    target_link_libraries(${part} PUBLIC ${ARGN})
+    halogen_compiled_options(${part})
+    set_target_properties(${part} PROPERTIES LINKER_LANGUAGE "${Kokkos_COMPILE_LANGUAGE}")
+  endforeach()
 endfunction()
 
 halogen_compiled_library(halogen_compiled)

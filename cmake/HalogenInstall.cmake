@@ -21,6 +21,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/halogenConfigVersion.cma
 install(FILES "${PROJECT_BINARY_DIR}/halogenConfig.cmake" "${PROJECT_BINARY_DIR}/halogenConfigVersion.cmake"
               "${PROJECT_SOURCE_DIR}/cmake/HalogenLanguage.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindNCCL.cmake"
               "${PROJECT_SOURCE_DIR}/cmake/HalogenZarr.cmake"
-              "${PROJECT_SOURCE_DIR}/cmake/HalogenNetcdf.cmake"
+              "${PROJECT_SOURCE_DIR}/cmake/HalogenNetcdf.cmake" "${PROJECT_SOURCE_DIR}/cmake/HalogenExport.cmake"
+              "${PROJECT_SOURCE_DIR}/cmake/model.f90.in" "${PROJECT_SOURCE_DIR}/cmake/model_array.f90.in"
         DESTINATION "${halogen_package}")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")

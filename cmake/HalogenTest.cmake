@@ -42,10 +42,13 @@ else()
 endif()
 option(HALOGEN_LINK_COMPILED "Tests, examples and bench link halogen::compiled" ${halogen_links_compiled})
 
-# halogen_libraries(VARIANT VARIABLE): what a program of this project links. VARIANT: compiled, or headers
+# halogen_libraries(VARIANT VARIABLE): what a program of this project links. VARIANT: compiled, array_language (its part
+# that no layer changes), or headers
 function(halogen_libraries variant variable)
   if(variant STREQUAL "compiled" AND HALOGEN_LINK_COMPILED)
     set(${variable} halogen::compiled PARENT_SCOPE)
+  elseif(variant STREQUAL "array_language" AND HALOGEN_LINK_COMPILED)
+    set(${variable} halogen_compiled_array_language PARENT_SCOPE)
   else()
     set(${variable} halogen::halogen PARENT_SCOPE)
   endif()
@@ -84,27 +87,28 @@ function(halogen_by_clang target level)
   endif()
 endfunction()
 
-# halogen_precompiled(TARGET LEVEL LIBRARY [DEFINITION...]): TARGET reads the umbrella precompiled, which all of that level,
-# library and definitions share. g++ writes one in the time in which it reads the headers two to three times.
-function(halogen_precompiled target level library)
+# halogen_precompiled(TARGET LEVEL UMBRELLA LIBRARY [DEFINITION...]): TARGET reads halogen/UMBRELLA.hpp precompiled, which
+# all of that level, umbrella, library and definitions share. g++ writes one in the time in which it reads the headers two
+# to three times.
+function(halogen_precompiled target level umbrella library)
   if(HALOGEN_CUDA OR HALOGEN_SANITIZE OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     return()
   endif()
-  string(MAKE_C_IDENTIFIER "umbrella_${level}_${library}_${ARGN}" umbrella)
-  if(NOT TARGET ${umbrella})
+  string(MAKE_C_IDENTIFIER "umbrella_${level}_${umbrella}_${library}_${ARGN}" precompiled)
+  if(NOT TARGET ${precompiled})
     set(source "${PROJECT_BINARY_DIR}/umbrella.cpp")
     file(CONFIGURE OUTPUT "${source}" CONTENT "")
-    add_library(${umbrella} OBJECT EXCLUDE_FROM_ALL "${source}")
-    target_link_libraries(${umbrella} PRIVATE ${library})
-    target_compile_definitions(${umbrella} PRIVATE ${ARGN})
-    halogen_options(${umbrella} "${level}")
-    halogen_by_clang(${umbrella} "${level}")
-    halogen_language(${umbrella})
-    target_compile_options(${umbrella} PRIVATE -fpch-preprocess)  # for ccache
-    target_precompile_headers(${umbrella} PRIVATE <halogen/halogen.hpp>)
+    add_library(${precompiled} OBJECT EXCLUDE_FROM_ALL "${source}")
+    target_link_libraries(${precompiled} PRIVATE ${library})
+    target_compile_definitions(${precompiled} PRIVATE ${ARGN})
+    halogen_options(${precompiled} "${level}")
+    halogen_by_clang(${precompiled} "${level}")
+    halogen_language(${precompiled})
+    target_compile_options(${precompiled} PRIVATE -fpch-preprocess)  # for ccache
+    target_precompile_headers(${precompiled} PRIVATE <halogen/${umbrella}.hpp>)
   endif()
   target_compile_options(${target} PRIVATE -fpch-preprocess)
-  target_precompile_headers(${target} REUSE_FROM ${umbrella})
+  target_precompile_headers(${target} REUSE_FROM ${precompiled})
 endfunction()
 
 # halogen_executable(NAME SOURCES... [OPTIMISE LEVEL] [LIBRARIES TARGET...]): an executable of this project, with

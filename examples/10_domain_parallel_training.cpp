@@ -42,8 +42,11 @@ Run train(const hg::DeviceMesh<Mesh>& mesh) {
   const Field label = field_of(mesh, [](double y, double x) { return std::cos(15 * x) * std::cos(3 * y); });
   hg::Trainer<Net, hg::AdamW, Mesh, double> trainer(Net{}, hg::AdamW{.lr = 1e-2}, mesh, {.seed = 7});
   Run run;
-  for (int step = 0; step < steps; ++step) run.losses.push_back(trainer.step(hg::mse, image, label).item());
-  run.bytes = trainer.layout(image).memory().total();
+  for (int i = 0; i < steps; ++i) {
+    const auto step = trainer.step(hg::mse, image, label);
+    run.losses.push_back(step.item());
+    run.bytes = step.layout().memory().total();
+  }
   return run;
 }
 

@@ -226,6 +226,12 @@ def beside_parts(name, run):
         yield from in_process(name, run, "parts", ranks)
 
 
+def beside_cpp(name, run):
+    """A call of a model's library beside the call in C++ and the copies of input and output."""
+    for ranks in names.BENCHES[name].ranks:
+        yield from in_process(name, run, "C++ and copies", ranks)
+
+
 def in_process(name, run, peer, ranks):
     """Both sides in one program, in turn, on the same ranks."""
     meter = turns.Meter()

@@ -124,6 +124,7 @@ BENCHES = {
     "stencil_small_32": Bench("beside_mpi", "steps", ranks=(1, 2)),
     "stencil_small_31_3": Bench("beside_mpi", "steps"),
     "stencil_small_128_3": Bench("beside_mpi", "steps"),
+    "hosts_call": Bench("beside_cpp", "hosts", ranks=(1, 2)),
     "transformer_expression": Bench("beside_parts", "transformer", ranks=(1, 4)),
     **{f"compile_chain_{depth}": Bench("compile_time") for depth in (1, 2, 4, 8, 16)},
     **{name: Bench("compile_time") for name in ("compile_hello", "compile_unet", "compile_block", "compile_change")},

@@ -11,7 +11,7 @@
 #include "halogen/autograd/attention.hpp"
 #include "halogen/autograd/concatenated_pieces.hpp"
 #include "halogen/autograd/contraction.hpp"
-#include "halogen/autograd/pieces.hpp"
+#include "halogen/autograd/flattened_pieces.hpp"
 #include "halogen/autograd/rearranged.hpp"
 #include "halogen/autograd/reshaped.hpp"
 #include "halogen/autograd/value_and_grad.hpp"

@@ -7,7 +7,7 @@
 namespace instantiate {
 
 void train_windows(const hg::Environment& env);    ///< windows of every kind, several outputs (instantiate_windows.cpp)
-void train_layers(const hg::Environment& env);     ///< layers that no other model has, signals (instantiate_layers.cpp)
+void train_layers(const hg::Environment& env);     ///< other layers, signals, split parameters (instantiate_layers.cpp)
 void train_half(const hg::Environment& env);       ///< images of two bytes (instantiate_half.cpp)
 void train_attention(const hg::Environment& env);  ///< attention of points in a network (the same)
 void train_volumes(const hg::Environment& env);    ///< volumes (the same)

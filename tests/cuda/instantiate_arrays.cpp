@@ -1,7 +1,13 @@
-// The array language, attention, and whatever moves fields.
-#include "instantiate.hpp"
+// The array language, attention, and whatever moves fields. It reads no layer, so that a layer's change does not
+// compile it.
+#include <cstdio>
+#include <halogen/array_language.hpp>
+#include <vector>
 
 namespace instantiate {
+
+void step_fields(const hg::Environment& env);  // as in instantiate.hpp
+
 namespace {
 
 /// A stencil of declared neighbours, differentiated by dual numbers.
@@ -78,7 +84,7 @@ void rearrange_fields(const hg::Environment& env) {
   if (env.is_root()) std::printf("rearranged %.9g\n", sum);
 }
 
-/// Redistributions and their adjoint, rows by index, parameters in pieces.
+/// Redistributions and their adjoint, rows by index.
 void move_fields(const hg::Environment& env) {
   using Line = hg::Mesh<"data">;
   using Rows = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, Line, hg::Shard<0>>;
@@ -99,11 +105,8 @@ void move_fields(const hg::Environment& env) {
   exchange.forward(tensor, received);
   exchange.vjp(received, tensor);
 
-  using Image = hg::Sharded<hg::Tensor<float, hg::dyn, 2, hg::dyn, hg::dyn>, Line, hg::Shard<0>>;
-  const Image image(mesh, {2, 2, 8, 8});
-  hg::Trainer trainer(hg::Conv2d<2, 2>{}, hg::AdamW{}, mesh, {.seed = 1}, hg::shard_parameters<"data">);
-  const double loss = trainer.step(hg::mse, image, image).item(), sum = hg::sum(back).item();
-  if (env.is_root()) std::printf("moved %.9g, loss of sharded parameters %.9g\n", sum, loss);
+  const double sum = hg::sum(back).item();
+  if (env.is_root()) std::printf("moved %.9g\n", sum);
 }
 
 }  // namespace

@@ -58,12 +58,24 @@ void train_signals(const hg::Environment& env) {
   if (env.is_root()) std::printf("loss of signals %.9g\n", loss);
 }
 
+/// Parameters in pieces.
+void train_sharded_parameters(const hg::Environment& env) {
+  using Line = hg::Mesh<"data">;
+  using Image = hg::Sharded<hg::Tensor<float, hg::dyn, 2, hg::dyn, hg::dyn>, Line, hg::Shard<0>>;
+  const auto mesh = hg::device_mesh<Line>(env.world(), {-1});
+  const Image image(mesh, {2, 2, 8, 8});
+  hg::Trainer trainer(hg::Conv2d<2, 2>{}, hg::AdamW{}, mesh, {.seed = 1}, hg::shard_parameters<"data">);
+  const double loss = trainer.step(hg::mse, image, image).item();
+  if (env.is_root()) std::printf("loss of sharded parameters %.9g\n", loss);
+}
+
 }  // namespace
 
 void train_layers(const hg::Environment& env) {
   train_one_step<float, Rows, 3, 8>(env, 12, 18, 2, 3);
   train_told(env);
   train_signals(env);
+  train_sharded_parameters(env);
 }
 
 }  // namespace instantiate

@@ -9,9 +9,9 @@ compile.py ...                                            controls SOURCE... wit
                                                                              a namespace of its own
 compile.py ...                                            alone DIRECTORY    each header below it compiles alone, or behind
                                                                              others that it includes
-compile.py ...                                            precompile FOLDER  FOLDER holds halogen.hpp, compiled once:
+compile.py ...                                            precompile FOLDER  FOLDER holds two umbrellas, compiled once:
                                                                              with --precompiled FOLDER sources that
-                                                                             include it are read in a fraction of time
+                                                                             include one are read in a fraction of time
 compile.py --compiler nvcc ...                            stacks SOURCE...   no kernel takes more stack than a few spilled
                                                                              registers: one that copies its arguments
                                                                              there (an address taken is enough) does;
@@ -36,7 +36,7 @@ LONGEST_REFUSAL = 40  # lines of compiler output
 FIRST_TAG = {"g++": 1, "clang": 2}  # its message, of errors and notes: clang's error names the call, its first note the tag
 LARGEST_STACK = 400  # bytes of a thread of a device
 LARGEST_NVCC = 2.6  # GB for one small network; it took 2.4 on 2026-11-28
-WHOLE = "#include <halogen/halogen.hpp>\n"
+UMBRELLAS = ("halogen/halogen.hpp", "halogen/array_language.hpp")  # those that are precompiled
 KOKKOS = "Kokkos_Core.hpp"
 INCLUDE = pathlib.Path(__file__).resolve().parent.parent.parent / "include"
 
@@ -73,7 +73,7 @@ class Compiler:
             self.command += ["-Wno-unused-command-line-argument"]
         if self.kind == "g++":
             self.command += ["-Wno-psabi"]  # as the library's target asks
-        self.precompiled = pathlib.Path(precompiled) / "everything.hpp" if precompiled else None
+        self.precompiled = pathlib.Path(precompiled) if precompiled else None
 
     @functools.cached_property
     def version(self):
@@ -122,8 +122,10 @@ class Compiler:
 
     def run(self, source, *extra, cached=False):
         """(exit status, output). With cached, ccache answers for an unchanged source: it needs a real object."""
-        if self.precompiled and WHOLE in pathlib.Path(source).read_text():
-            return self.call(self.command + ["-fsyntax-only", *self.first(self.precompiled)], source, extra, False)
+        for umbrella in UMBRELLAS if self.precompiled else ():
+            if f"#include <{umbrella}>\n" in pathlib.Path(source).read_text():
+                first = self.first(self.precompiled / pathlib.Path(umbrella).name)
+                return self.call(self.command + ["-fsyntax-only", *first], source, extra, False)
         if not cached:
             return self.call(self.command + ["-fsyntax-only"] * (not self.is_nvcc), source, extra, self.is_nvcc)
         return self.call(self.ccache + self.command + ["-O0"], source, extra, True)
@@ -258,13 +260,18 @@ def alone(compiler, directory):
 
 
 def precompile(compiler, folder):
-    header, whole = pathlib.Path(folder).absolute() / "everything.hpp", INCLUDE / "halogen" / "halogen.hpp"
+    return [fault for umbrella in UMBRELLAS for fault in precompile_umbrella(compiler, folder, umbrella)]
+
+
+def precompile_umbrella(compiler, folder, umbrella):
+    whole = INCLUDE / umbrella
+    header = pathlib.Path(folder).absolute() / whole.name
     times = [str(file.stat().st_mtime_ns) for file in ours(whole)]  # clang++ looks at them too
     key, mark = compiler.key("precompile", whole, *times), header.with_suffix(".key")
     if mark.exists() and mark.read_text() == key:
         return []
     mark.unlink(missing_ok=True)
-    faults = precompiled(compiler, header, WHOLE)
+    faults = precompiled(compiler, header, f"#include <{umbrella}>\n")
     if not faults:
         mark.write_text(key)
     return faults

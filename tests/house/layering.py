@@ -3,7 +3,7 @@
 
 A room may include itself and the rooms before it in ROOMS, less what FORBIDDEN takes away. Inside a room a subroom may
 include itself, the subrooms before it in SUBROOMS, and headers that lie flat in the room, unless these lead back to it or
-to a later one.
+to a later one. Tests of the array language reach no layer either, so that a layer's change compiles none of them.
 """
 import pathlib
 import re
@@ -13,6 +13,7 @@ import sys
 ROOMS = ["core", "mesh", "placement", "stencil",  # type floor
          "comm", "tensor", "halo",  # motion floor
          "kernels", "attention", "array", "autograd", "graph", "plan", "run", "layers", "models", "train", "io",  # meaning floor
+         "hosts",
          "compiled"]  # what halogen::compiled holds of all rooms; only umbrellas include it
 SUBROOMS = {
     "comm": ["self", "mpi", "rendezvous", "nccl"],
@@ -24,7 +25,8 @@ SUBROOMS = {
     "train": ["parameters"],
     "io": ["checkpoint", "fit", "data", "zarr", "libraries"],
 }
-UMBRELLAS = ("halogen.hpp", "array_language.hpp", "network.hpp", "files.hpp")
+UMBRELLAS = ("halogen.hpp", "array_language.hpp", "network.hpp", "files.hpp", "export.hpp")
+C_HEADER = "model.h"  # of hosts, for C: it includes nothing of Halogen
 DEPRECATED = ("array.hpp", "io.hpp")  # former names of umbrellas, for one release
 TYPE_FLOOR = ROOMS[:4]
 MOTION_FLOOR = ROOMS[4:7]
@@ -43,6 +45,9 @@ THIRD_PARTY = re.compile(r"^((CLI|nlohmann|stb|fmt|doctest|gtest)/|(zlib|zstd|bl
 
 CONFIG = "halogen/core/config.hpp"
 CONFIGURED = re.compile(r"^#if.*\bHALOGEN_(BODIES|COMPILED)\b", re.MULTILINE)
+
+NOT_OF_ARRAYS = ("halogen.hpp", "network.hpp", "layers", "models")  # for tests of the array language
+ALSO_OF_ARRAYS = ("support/main_random.cpp", "device_kernels/attention.cpp", "cuda/instantiate_arrays.cpp")  # in no such folder
 
 LONGEST_MODEL = 150
 LONGEST_EXAMPLE = 80
@@ -108,6 +113,8 @@ def header_faults(header, include_root):
         if room in SUMS_POINTS and MERGES_OVER_RANKS.search(code):
             yield f"{name}:{number}: joins sums of ranks, which only {MERGED_OVER_RANKS} does: {line.strip()}"
     for target, target_room in included(header, include_root):
+        if target.endswith(C_HEADER):
+            continue
         if target_room == "umbrella":
             yield f"{name}: includes the umbrella"
         elif target_room is not None and target_room not in ROOMS:
@@ -149,6 +156,46 @@ def subroom_faults(room, subrooms, include_root):
                 yield f"{name}: leaves its subroom and comes back to it ({at}{way})"
 
 
+def reached(source, roots):
+    """{file: the file that includes it}: what a source includes in the end, as far as it lies under the roots."""
+    by, todo = {source: None}, [source]
+    while todo:
+        at = todo.pop()
+        for _, name in INCLUDE.findall(at.read_text()):
+            for folder in (at.parent, *roots):
+                path = (folder / name).resolve()
+                if path.is_file():
+                    if path not in by:
+                        by[path] = at
+                        todo.append(path)
+                    break
+    return by
+
+
+def test_faults(root):
+    """Sources of tests/mpi whose programs are for the array language alone, and which reach a layer all the same."""
+    lists, folder = root / "tests" / "CMakeLists.txt", root / "tests" / "mpi"
+    rooms = re.search(r"^set\(array_rooms (.*)\)$", lists.read_text(), re.MULTILINE) if lists.exists() else None
+    if rooms is None:
+        yield f"{lists}: no line `set(array_rooms ...)`"
+        return
+    programs = {}
+    for source in sorted(folder.rglob("*.cpp")):
+        program = re.search(r"^// program: *(\w+)", source.read_text(), re.MULTILINE)
+        programs.setdefault(program[1] if program else source.stem, []).append(source)
+    of_arrays = [source for sources in programs.values() if all(s.parent.name in rooms[1].split() for s in sources)
+                 for source in sources]
+    for source in of_arrays + [path for path in (root / "tests" / name for name in ALSO_OF_ARRAYS) if path.exists()]:
+        by = reached(source, [root / "include", root / "tests"])
+        for header in by:
+            parts = header.relative_to(root).parts
+            if parts[:2] == ("include", "halogen") and parts[2] in NOT_OF_ARRAYS:
+                yield (f"{source.relative_to(root)}: reaches {'/'.join(parts[1:])}, which {by[header].relative_to(root)} includes. Its "
+                       "program is for the array language (docs/testing.md): include halogen/array_language.hpp, or share the "
+                       "program of a test of layers, models or train")
+                break
+
+
 def faults(root):
     include_root = (root / "include").resolve()
     headers = sorted((include_root / "halogen").rglob("*.hpp"))
@@ -167,6 +214,7 @@ def faults(root):
         lines = len(example.read_text().splitlines())
         if lines > LONGEST_EXAMPLE:
             yield f"{example.name}: {lines} lines, more than {LONGEST_EXAMPLE}"
+    yield from test_faults(root.resolve())
 
 
 if __name__ == "__main__":

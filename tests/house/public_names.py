@@ -29,7 +29,7 @@ MADE_BY = {
 }
 WITHOUT = {
     "an alias of what is tried, or of what is not Halogen's": """compute_type Position Offsets expression_of
-        Causal placed_at gradient_field_t gradient_placement_t dual_argument RowParts Strips LossMeans SpaceNeeds
+        placed_at gradient_field_t gradient_placement_t dual_argument RowParts Strips LossMeans SpaceNeeds
         SquareFootprint PieceSizes StepMemory execution_space memory_space transport_space WhyNot""",
     "a base alone": "ExpressionNode EvaluationParts",
     "made by a run for itself, never given to a user": """PartialOf BasicPlan PlanOf Evaluation LossTerm""",
@@ -37,7 +37,7 @@ WITHOUT = {
     "returns a view of Kokkos": """host_copy all_gather_v gather_v indexed_all_to_all_v reduce_scatter_v scatter_v""",
 }
 
-TYPE = re.compile(r"^(?:class|struct|union|using) (?:alignas\(.*\) )?(\w+)\b(?! namespace|::)")
+TYPE = re.compile(r"^(?:class|struct|union|using) (?:alignas\(.*\) )?(\w+)\b(?! namespace|::| \[\[deprecated)")
 FUNCTION = re.compile(r"^(?:(?:constexpr|inline|static|KOKKOS_\w+) )*(?:auto|decltype\(auto\)|[\w:]*detail::[\w:<>, ]+) (\w+)\(")
 FUNCTOR = re.compile(r"^HALOGEN_(?:UNARY|BINARY|BINARY_FUNCTION)\(\w+, (\w+),")
 TRIED = re.compile(r"\bhg::(\w+)")

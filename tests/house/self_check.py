@@ -71,6 +71,19 @@ TREES = [
     ({"mesh/a.hpp": '#include "halogen/core/config.hpp"\n#if HALOGEN_BODIES\n#endif\n', "core/config.hpp": ""}, None),
 ]
 
+# sources of tests beside headers -> text that layering.py must say, or None
+ROOMS_OF_TESTS = "set(array_rooms array halo)\n"
+TESTS = [
+    ({"mpi/array/a.cpp": "#include <halogen/halogen.hpp>\n"},
+     "tests/mpi/array/a.cpp: reaches halogen/halogen.hpp, which tests/mpi/array/a.cpp includes"),
+    ({"mpi/array/a.cpp": '#include "support/b.hpp"\n', "support/b.hpp": "#include <halogen/layers/c.hpp>\n"},
+     "reaches halogen/layers/c.hpp, which tests/support/b.hpp includes"),
+    ({"mpi/array/a.cpp": "// program: two\n#include <halogen/halogen.hpp>\n", "mpi/layers/b.cpp": "// program: two\n"}, None),
+    ({"mpi/layers/b.cpp": "#include <halogen/halogen.hpp>\n"}, None),
+    ({"support/main_random.cpp": "#include <halogen/halogen.hpp>\n"}, "tests/support/main_random.cpp: reaches halogen/halogen.hpp"),
+    ({"CMakeLists.txt": ""}, "no line `set(array_rooms ...)`"),
+]
+
 # a header -> text that lengths.py must say, or None
 LINES = "  x();\n" * 49  # with the lines of its two braces a function of these has one line too many
 LENGTHS = [
@@ -330,9 +343,11 @@ def check_mutations():
 
 
 def check_once():
-    """A program of tests/ runs again unless it has passed as it is, under the same variables, and HALOGEN_ONCE is 1."""
+    """A program of tests/ runs again unless its bytes have passed, under the same variables and with the same files, and
+    HALOGEN_ONCE is 1."""
     with tempfile.TemporaryDirectory() as root:
-        program, mark, log = (pathlib.Path(root, name) for name in ("program", "marks/mark", "log"))
+        program, mark, log, reads = (pathlib.Path(root, name) for name in ("program", "marks/mark", "log", "reads"))
+        reads.touch()
 
         def runs(text=None, **variables):
             """Whether the program runs, which has this text from now on, and its exit status."""
@@ -341,19 +356,31 @@ def check_once():
                 program.chmod(0o755)
                 time.sleep(0.02)
             before = log.stat().st_size if log.exists() else 0
-            done = subprocess.run([HERE.parent / "support/once", mark, program, "--", program], stdout=subprocess.PIPE,
+            done = subprocess.run([HERE.parent / "support/once", mark, program, reads, "--", program], stdout=subprocess.PIPE,
                                   env={**os.environ, "HALOGEN_ONCE": "1", **variables})
             return log.stat().st_size > before, done.returncode
 
-        expected = [(True, 3), (True, 3), (True, 0), (False, 0), (True, 0), (True, 0), (False, 0), (True, 0),
-                    (False, 127)]
-        found = [runs("exit 3"), runs(), runs("exit 0"), runs(), runs(HALOGEN_ONCE="0"), runs(OMP_NUM_THREADS="7"),
-                 runs(OMP_NUM_THREADS="7"), runs("exit 0", OMP_NUM_THREADS="7")]
+        expected = [(True, 3), (True, 3), (True, 0), (False, 0), (True, 0), (True, 0), (False, 0), (False, 0), (True, 0),
+                    (True, 0), (False, 0), (False, 127)]
+        seven = {"OMP_NUM_THREADS": "7"}
+        found = [runs("exit 3"), runs(), runs("exit 0"), runs(), runs(HALOGEN_ONCE="0"), runs(**seven), runs(**seven),
+                 runs("exit 0", **seven), runs("exit 0 #", **seven)]
+        time.sleep(0.02)
+        reads.touch()
+        found += [runs(**seven), runs(**seven)]
         program.unlink()  # that a program is missing is no pass
-        found.append(runs(OMP_NUM_THREADS="7"))
+        found.append(runs(**seven))
     if found != expected:
         print(f"tests/support/once: expected {expected} but got {found}")
     return found == expected
+
+
+def write(root, *trees):
+    """Files below root, by name."""
+    for name, text in (item for tree in trees for item in tree.items()):
+        path = pathlib.Path(root, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
 
 def check(command, expected, subject):
@@ -368,10 +395,13 @@ def main():
     right = True
     for tree, expected in TREES:
         with tempfile.TemporaryDirectory() as root:
-            for name, text in tree.items():
-                path = pathlib.Path(root, "include/halogen", name)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text)
+            write(root, {"tests/CMakeLists.txt": ROOMS_OF_TESTS},
+                  {f"include/halogen/{name}": text for name, text in tree.items()})
+            right &= check([str(HERE / "layering.py"), root], expected, tree)
+    for tree, expected in TESTS:
+        with tempfile.TemporaryDirectory() as root:
+            write(root, {"include/halogen/halogen.hpp": "", "include/halogen/layers/c.hpp": "", "tests/CMakeLists.txt": ROOMS_OF_TESTS},
+                  {f"tests/{name}": text for name, text in tree.items()})
             right &= check([str(HERE / "layering.py"), root], expected, tree)
     for header, expected in LENGTHS:
         with tempfile.TemporaryDirectory() as root:
@@ -393,10 +423,7 @@ def main():
                            control)
     for source, expected in OF_RANKS:
         with tempfile.TemporaryDirectory() as root:
-            for name, text in (("CMakeLists.txt", 'halogen_doctest(mpi "1;3")\n'), ("mpi/a.cpp", source)):
-                path = pathlib.Path(root, "tests", name)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text)
+            write(root, {"tests/CMakeLists.txt": 'halogen_doctest(mpi "1;3")\n', "tests/mpi/a.cpp": source})
             right &= check([str(HERE / "cases.py"), root], expected, source)
     right &= check_passed()
     right &= check_public()

@@ -5,7 +5,7 @@ import pathlib
 import re
 import sys
 
-SHOWN = re.compile(r"<!-- (\S+) -->\n```cpp\n(.*?)```", re.DOTALL)
+SHOWN = re.compile(r"<!-- (\S+) -->\n```(cpp|c|fortran|python)\n(.*?)```", re.DOTALL)
 MOST_LINES = 60
 MOST_WORDS, MOST_LINES_FIRST = 1000, 20  # of README.md
 root = pathlib.Path(sys.argv[1])
@@ -13,7 +13,7 @@ faults = count = 0
 first = root / "README.md"
 for page in [first, *sorted((root / "docs").rglob("*.md"))]:
     text = page.read_text()
-    for path, shown in SHOWN.findall(text):
+    for path, _, shown in SHOWN.findall(text):
         count += 1
         most = MOST_LINES_FIRST if page == first else MOST_LINES
         if (lines := len(shown.splitlines())) > most:
@@ -23,7 +23,7 @@ for page in [first, *sorted((root / "docs").rglob("*.md"))]:
             faults += 1
             print(f"{page.relative_to(root)} shows {path} as it was: run tests/house/shown.py . --write")
     if "--write" in sys.argv:
-        page.write_text(SHOWN.sub(lambda m: f"<!-- {m[1]} -->\n```cpp\n{(root / m[1]).read_text()}```", text))
+        page.write_text(SHOWN.sub(lambda m: f"<!-- {m[1]} -->\n```{m[2]}\n{(root / m[1]).read_text()}```", text))
 if (words := len(first.read_text().split())) > MOST_WORDS:
     faults += 1
     print(f"README.md has {words} words, and a first page at most {MOST_WORDS}: move what is too much to its page in docs/")

@@ -83,11 +83,11 @@ TABLE = [
     Mistake("ceil_mode_begins_in_the_padding", "stencil/window.hpp", "extent - («(extent - 1) * stride >= input + padding»)",
             "(extent - 1) * stride > input + padding", "static.stencil", compiled=True, seen=True),
     Mistake("window_ends_without_its_padding", "stencil/window.hpp",
-            "(steps.end - 1) * stride «- padding + footprint()»}", "+ footprint()", "static.stencil", compiled=True, seen=True),
-    Mistake("window_is_held_one_tap_early", "stencil/window.hpp", "points.begin + padding - «(footprint() - 1)», stride)",
-            "footprint()", "static.stencil", compiled=True, seen=True),
+            "(steps.end - 1) * stride «- padding + span()»}", "+ span()", "static.stencil", compiled=True, seen=True),
+    Mistake("window_is_held_one_tap_early", "stencil/window.hpp", "points.begin + padding - «(span() - 1)», stride)",
+            "span()", "static.stencil", compiled=True, seen=True),
     Mistake("halo_forgets_dilation", "stencil/window.hpp",
-            "const int after = «static_cast<int>(footprint()) - 1» - padding;", "kernel - 1", "static.stencil", compiled=True, seen=True),
+            "const int after = «static_cast<int>(span()) - 1» - padding;", "kernel - 1", "static.stencil", compiled=True, seen=True),
     Mistake("replicated_end_is_as_wide_as_the_beginning", "stencil/window.hpp",
             "width + from + (input == last ? «after()» : 0)}", "before()",
             ("mpi.stored_layers 1: padding of each side*", "mpi.pads 1")),
@@ -236,7 +236,7 @@ TABLE = [
             "points_along<Dims...>(wide)", "mpi.array_statistics 1: variances*"),
     Mistake("dice_is_a_mean_of_samples", "array/statistics.hpp", "LossReduction::sum ? 1.0 : «points_along<0>(each)»;",
             "points_along(each)", "mpi.loss_optimizer 1: the soft Dice loss:*"),
-    Mistake("flattened_pieces_of_one_extent", "array/pieces.hpp", "one.stride[d + 1] * copy.extent[«d + 1»]", "d",
+    Mistake("flattened_pieces_of_one_extent", "array/flattened_pieces.hpp", "one.stride[d + 1] * copy.extent[«d + 1»]", "d",
             "mpi.array_reshaped 1: flatten_pieces*"),
 
     # attention
@@ -313,7 +313,7 @@ TABLE = [
 
     # layers
     Mistake("date_line_counts_as_an_end", "layers/avg_pool2d.hpp",
-            "const index_t beyond = «window.periodic ? window.footprint() : padding»;", "padding",
+            "const index_t beyond = «window.periodic ? window.span() : padding»;", "padding",
             "mpi.avg_pool2d 1: across a date line*", seen=True),
     Mistake("points_of_the_last_dimension_decide", "layers/avg_pool2d.hpp", "points.all = «points.all» && !window.ceil", "true",
             "mpi.avg_pool2d 1: across a date line*", seen=True),

@@ -1,6 +1,6 @@
 // A vector along a dimension that its partner does not have.
 // expect: why::no_such_dimension<2, 2>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 using Line = hg::Mesh<"line">;
 using Plane = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, Line, hg::Shard<0>>;

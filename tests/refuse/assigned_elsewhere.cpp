@@ -1,6 +1,6 @@
 // An expression assigned to a field of other placement: a transposed field lies otherwise, and nothing moves unasked.
 // expect: why::redistribute_operand<0,
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 using Line = hg::Mesh<"line">;
 using Rows = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, Line, hg::Shard<0>>;

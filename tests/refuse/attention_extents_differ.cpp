@@ -1,6 +1,6 @@
 // Query and key of different embeddings.
 // expect: why::attention_extents_differ<3, 64, 32>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 using Line = hg::Mesh<"sequence">;
 template <int E>

@@ -1,6 +1,6 @@
 // A mask whose columns are cut: every rank needs those of all keys.
 // expect: why::redistribute_operand<0,
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 using Line = hg::Mesh<"line">;
 using Field = hg::Sharded<hg::Tensor<float, hg::dyn, 8, hg::dyn, 64>, Line, hg::Shard<2>>;

@@ -1,6 +1,6 @@
 // A query that is a sum still due.
 // expect: why::input_is_partial<0>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 using Line = hg::Mesh<"line">;
 template <class P>

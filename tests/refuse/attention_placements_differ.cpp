@@ -1,6 +1,6 @@
 // Keys that are placed otherwise than the queries: nothing moves unasked.
 // expect: why::redistribute_operand<0,
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 using Line = hg::Mesh<"line">;
 template <class P>

@@ -1,6 +1,6 @@
 // Attention of fields without heads.
 // expect: why::rank_differs<4, 3>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 using Line = hg::Mesh<"line">;
 #ifdef REFUSE

@@ -1,6 +1,6 @@
 // A row of all that is broadcast beside a field whose columns another mesh dimension cuts: each has to lie alike.
 // expect: why::redistribute_operand<1,
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 using Grid = hg::Mesh<"height", "width">;
 template <class Columns>

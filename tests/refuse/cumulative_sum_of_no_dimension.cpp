@@ -1,6 +1,6 @@
 // A running sum along a dimension that the expression does not have.
 // expect: why::no_such_dimension<-1, 2>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 using Plane = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, hg::Mesh<"line">, hg::Shard<0>>;
 

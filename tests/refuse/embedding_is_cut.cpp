@@ -1,6 +1,6 @@
 // Attention needs each query, key and value whole.
 // expect: why::embedding_is_cut<1>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 using Grid = hg::Mesh<"data", "model">;
 template <class P>

@@ -1,7 +1,7 @@
 // full_tensor of an expression: the tag says that it is no field.
 // expect: why::expression_is_no_field
 // expect: write Field v = u + 1; full_tensor(v)
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 using Grid = hg::Mesh<"height", "width">;
 using Field = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<1>>;

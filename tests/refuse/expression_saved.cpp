@@ -1,7 +1,7 @@
 // An expression is saved beside a field.
 // expect: why::expression_is_no_field
 // expect: write Field v = u + 1; and NamedField{"v", v}
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 #include <halogen/io/fields.hpp>
 
 using Grid = hg::Mesh<"height", "width">;

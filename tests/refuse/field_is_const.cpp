@@ -1,6 +1,6 @@
 // The points of a const field are not written: by assign.
 // expect: why::field_is_const
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 using Rows = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, hg::Mesh<"line">, hg::Shard<0>>;
 

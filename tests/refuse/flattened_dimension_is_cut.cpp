@@ -1,6 +1,6 @@
 // flatten of dimensions of which a mesh dimension cuts the second.
 // expect: why::flattened_dimension_is_cut<0, 0>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 template <int Cut>
 using Plane = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, hg::Mesh<"line">, hg::Shard<Cut>>;

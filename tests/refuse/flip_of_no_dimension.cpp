@@ -1,7 +1,7 @@
 // A flip and a roll of a dimension that the field does not have.
 // expect: why::no_such_dimension<2, 2>
 // expect: why::no_such_dimension<3, 2>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 using Plane = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, hg::Mesh<"line">, hg::Shard<0>>;
 

@@ -1,6 +1,6 @@
 // The stencil of a plane given to a field of four dimensions: it would look along samples and channels.
 // expect: why::footprint_differs_in_rank<2, 4>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 using Field = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn, hg::dyn, hg::dyn>, hg::Mesh<"line">, hg::Shard<2>>;
 

@@ -1,5 +1,5 @@
 // expect: integer_has_no_gradient
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 using Rows = halogen::Sharded<halogen::Tensor<double, halogen::dyn>, halogen::Mesh<"rank">, halogen::Shard<0>>;
 auto slope(const Rows& u) {
 #ifdef REFUSE

@@ -1,6 +1,6 @@
 // A product whose summed index is cut in one operand and whole in the other.
 // expect: why::redistribute_operand<0,
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 template <class P>
 using Matrix = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, hg::Mesh<"line">, P>;

@@ -1,6 +1,6 @@
 // einsum with three letters for an operand of two dimensions.
 // expect: why::operands_differ_in_rank<3, 2>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 using Matrix = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, hg::Mesh<"line">, hg::Replicate>;
 

@@ -1,5 +1,5 @@
 // expect: values_are_narrowed<double, float>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 using Grid = halogen::Mesh<"rank">;
 template <class T, class P>
 using Rows = halogen::Sharded<halogen::Tensor<T, halogen::dyn>, Grid, P>;

@@ -1,6 +1,6 @@
 // Two operands of one expression are placed differently: nothing moves unasked.
 // expect: why::redistribute_operand<0,
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 using Grid = hg::Mesh<"line">;
 using Rows = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, Grid, hg::Shard<0>>;

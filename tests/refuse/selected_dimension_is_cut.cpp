@@ -1,6 +1,6 @@
 // select of a dimension that a mesh dimension cuts: its point lies on one rank.
 // expect: why::redistribute_operand<0,
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 using Plane = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, hg::Mesh<"line">, hg::Shard<1>>;
 

@@ -1,6 +1,6 @@
 // A slice of a dimension that the field does not have.
 // expect: why::no_such_dimension<2, 2>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 using Plane = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, hg::Mesh<"line">, hg::Shard<0>>;
 

@@ -1,6 +1,6 @@
 // A transpose that names a third dimension of two.
 // expect: why::no_such_dimension<2, 2>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 using Plane = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, hg::Mesh<"line">, hg::Shard<0>>;
 

@@ -1,7 +1,7 @@
 // A field of 64-bit integers assigned to one of 32 bits.
 // expect: values_are_narrowed<long
 #include <cstdint>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 using Grid = halogen::Mesh<"rank">;
 template <class T>
 using Rows = halogen::Sharded<halogen::Tensor<T, halogen::dyn>, Grid, halogen::Shard<0>>;

@@ -1,6 +1,6 @@
 // A field of floats assigned to one of two bytes.
 // expect: values_are_narrowed<float,
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 using Grid = halogen::Mesh<"rank">;
 template <class T>
 using Rows = halogen::Sharded<halogen::Tensor<T, halogen::dyn>, Grid, halogen::Shard<0>>;

@@ -1,5 +1,5 @@
 // expect: why::variable_has_no_gradient<1>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 using Grid = hg::Mesh<"height">;
 using Field = hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn>, Grid, hg::Shard<0>>;
 void step(const Field& u, const Field& v) {

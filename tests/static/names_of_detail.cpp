@@ -141,13 +141,14 @@ struct Twins : hg::Module<Twins> {
 }
 
 // -- what lies below: a type that a program can name -----------------------------------------------------------------
-static_assert(none_finds_detail<hg::fixed_string<2>, hg::ValueBytes, hg::Nonlinearity, hg::Generator, hg::RandomPurpose,
-                                hg::RandomStream, hg::StaticVector<int, 2>, hg::GrowingTable<int>, hg::TableView<int>,
-                                hg::PlaneAt, hg::TensorView<float>, hg::IndexView, hg::InputViews<float>,
-                                hg::Dual<double>, hg::Tally, hg::Transfer>());
+static_assert(
+    none_finds_detail<hg::fixed_string<2>, hg::ValueBytes, hg::Nonlinearity, hg::Generator, hg::RandomPurpose,
+                      hg::RandomStream, hg::StaticVector<int, 2>, hg::Table<hg::detail::types::FixedItems<int, 3>>,
+                      hg::GrowingTable<int>, hg::TableView<int>, hg::PlaneAt, hg::TensorView<float>, hg::IndexView,
+                      hg::InputViews<float>, hg::Dual<double>, hg::Tally, hg::Transfer>());
 static_assert(none_finds_detail<hg::Sum, hg::Partial<>, hg::placement_of<-1>, hg::gradient_placement<hg::Replicate>,
                                 hg::RingSchedule, hg::RowRun, hg::TrafficUse, hg::Halo, hg::SpacedPoints,
-                                hg::Neighborhood, hg::Sampled, hg::Window, hg::Resample>());
+                                hg::Neighborhood, hg::SampledWindow, hg::Window, hg::Resample>());
 static_assert(none_finds_detail<hg::AllGatherV<float, 2>, hg::Box<2>, hg::Strip<2>, hg::HaloNeeds<2>, hg::HaloStrips<2>,
                                 hg::HaloExchange<float, 2>, hg::GatherV<float, 2>, hg::IndexedAllToAllV<float, 2>,
                                 hg::PackedStrip<2>, hg::RowCursor<float, 2>, hg::CopyStrips<float, 2, true>,
@@ -155,7 +156,7 @@ static_assert(none_finds_detail<hg::AllGatherV<float, 2>, hg::Box<2>, hg::Strip<
                                 hg::PiecesAlong<float, 2, 0>, hg::LineRun, hg::PlacementMoves, hg::RedistributePlan<2>,
                                 hg::ReduceScatterV<float, 2>, hg::ScatterV<float, 2>>());
 static_assert(none_finds_detail<hg::DistributeOptions, hg::LaunchGraph, hg::StridedView<float, 2>,
-                                hg::TransportBuffer<float>, hg::TransportImage<float>, hg::Arena>());
+                                hg::TransportBuffer<float>, hg::TransportCopy<float>, hg::Arena>());
 static_assert(
     none_finds_detail<hg::Access, hg::NotPlaced, hg::Placed<Grid, 2, -1, 0, 1>, hg::NoPartial, hg::Where,
                       hg::Cast<float>, hg::Clamp, hg::KeepDimensions, hg::AttentionOptions, hg::ExpressionCost>());

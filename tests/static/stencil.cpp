@@ -121,7 +121,7 @@ constexpr bool ceil_extents_count_windows(Window w) {
   if (2 * w.padding > w.kernel) return true;  // pools refuse it
   w.ceil = true;
   for (index_t input = 1; input < 14; ++input) {
-    if (input + w.padding_of_both() < w.footprint()) continue;
+    if (input + w.padding_of_both() < w.span()) continue;
     index_t count = 1;
     const auto reads = [&](index_t o) { return w.input_of({o, o + 1}); };
     while (reads(count - 1).end < input + w.padding && reads(count).begin < input) ++count;
@@ -295,7 +295,7 @@ static_assert(resampling(1, 1) && resampling(1, 7) && resampling(5, 11) && resam
 static_assert(resampling(11, 8) && resampling(9, 3) && resampling(5, 4));  // downward too
 
 // Corners on corners: output o of several stands at o (in - 1) / (out - 1), that of a single one on the first input.
-constexpr Sampled on_corners(index_t in, index_t out) {
+constexpr SampledWindow on_corners(index_t in, index_t out) {
   return {{.sampling = Sampling::linear, .corners = true}, in, out};
 }
 static_assert(on_corners(5, 1).reads(0) == Interval{0, 2} && on_corners(1, 1).reads(0) == Interval{0, 1});
@@ -375,8 +375,7 @@ constexpr bool transposed_is_adjoint(const Window& w) {
   for (index_t input = 1; input < 9; ++input)
     for (t.output_padding = 0; t.output_padding < w.stride; ++t.output_padding) {
       const index_t output = t.output_extent(input);
-      if (output != (input - 1) * w.stride - 2 * w.padding + w.footprint() + t.output_padding && output != 0)
-        return false;
+      if (output != (input - 1) * w.stride - 2 * w.padding + w.span() + t.output_padding && output != 0) return false;
       if (output > 0 && w.output_extent(output) != input) return false;
     }
   return true;

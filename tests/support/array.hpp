@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "halogen/halogen.hpp"
+#include "halogen/array_language.hpp"
 #include "support/grid.hpp"
 
 namespace support {

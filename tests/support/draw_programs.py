@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Draws random programs of the array language and writes them as C++ sources.
 
-draw_programs.py --seed SEED --programs COUNT --files COUNT --out FOLDER   writes FOLDER/programs_0.cpp, ...
+draw_programs.py --seed SEED --programs COUNT --files COUNT --out FOLDER   writes FOLDER/programs_0.cpp, ..., networks.cpp
 
 A program is an expression of one or two variables, up to three operations deep, with its rank, mesh, placements,
 boundaries and number type; what only a run needs (extents, cuts, values) is drawn then, by random_program.hpp. The same
 seed writes the same files. Every operation keeps the shape of its operands, or is undone at once (a slice of what was
 padded), so that any two expressions of a program can meet; only the outermost may change it.
 In one program of six the variables are the outputs of a network, its first and its second, and what is differentiated
-are its parameters and its image.
+are its parameters and its image. Those stand in networks.cpp, so that the others read the array language alone.
 """
 import argparse
 import pathlib
@@ -360,21 +360,22 @@ def main():
     draw = random.Random(arguments.seed)
     arguments.out.mkdir(parents=True, exist_ok=True)
     settings = [[Setting(draw) for _ in range(arguments.settings)] for _ in range(arguments.files)]
-    files = [[] for _ in range(arguments.files)]
+    files = {f"programs_{index}.cpp": [] for index in range(arguments.files)}
+    networks = []
     for number in range(arguments.programs):
         file, turn = number % arguments.files, number // arguments.files
         if number % NETWORKS == 1:
-            files[file].append(NetworkProgram(number, arguments.seed, Setting(draw)))
+            networks.append(NetworkProgram(number, arguments.seed, Setting(draw)))
         else:
-            files[file].append(Program(number, arguments.seed, settings[file][turn % arguments.settings]))
-    for index, file in enumerate(files):
+            files[f"programs_{file}.cpp"].append(Program(number, arguments.seed, settings[file][turn % arguments.settings]))
+    for name, programs in [*files.items(), ("networks.cpp", networks)]:
         text = (f"// Programs drawn by draw_programs.py --seed {arguments.seed}.\n"
-                '#include "support/random_program.hpp"\n\nnamespace {\n\n'
+                f'#include "support/random_{"network" if name == "networks.cpp" else "program"}.hpp"\n\nnamespace {{\n\n'
                 "using support::every, support::neighbours;\n"
                 'using Mesh1 = hg::Mesh<"a">;\nusing Mesh2 = hg::Mesh<"a", "b">;\n'
                 'using Mesh3 = hg::Mesh<"a", "b", "c">;\n\n'
-                + "\n\n".join(program.source() for program in file) + "\n\n}  // namespace\n")
-        (arguments.out / f"programs_{index}.cpp").write_text(text)
+                + "\n\n".join(program.source() for program in programs) + "\n\n}  // namespace\n")
+        (arguments.out / name).write_text(text)
     (arguments.out / "seed.hpp").write_text(
         f"inline constexpr unsigned long long program_seed = {arguments.seed};\n")
 

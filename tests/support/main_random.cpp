@@ -1,6 +1,6 @@
 // main of the random programs: draws cases, runs them, makes what fails smaller and prints the line that shows it
 // again.
-//   random_programs [--cases N] [--program P] [--case C] [--extents AxB...] [--verbose]
+//   random_programs [--cases N, 16 of each program] [--program P] [--case C] [--extents AxB...] [--verbose]
 // timeout: 600
 #include <algorithm>
 #include <cstdio>
@@ -74,7 +74,7 @@ Case smaller(const hg::Communicator& world, const Program& program, Case one) {
 int main(int argc, char** argv) {
   hg::Environment environment(argc, argv);
   const hg::Communicator world = environment.world();
-  long cases = 400, only_case = -1;
+  long cases = -1, only_case = -1;
   int only_program = -1;
   bool verbose = false;
   std::string extents;
@@ -90,6 +90,7 @@ int main(int argc, char** argv) {
   std::sort(all.begin(), all.end(), [](const Program& a, const Program& b) { return a.number < b.number; });
   if (only_program >= 0) std::erase_if(all, [&](const Program& p) { return p.number != only_program; });
   if (all.empty()) return std::fprintf(stderr, "there is no program %d\n", only_program), 2;
+  if (cases < 0) cases = 16 * static_cast<long>(all.size());
   const bool speaks = world.rank() == 0;
   if (speaks)
     std::printf("random programs: seed %llu, %zu programs, %ld cases on %d ranks\n", program_seed, all.size(),

@@ -197,7 +197,7 @@ inline auto resampling(int from, int to, bool linear, hg::Edge edge = hg::Edge::
 
 /// A dimension that is resampled by weights (stencil/sampling.hpp).
 inline auto sampled(const hg::Window& window, int from, int to) {
-  return [of = hg::Sampled(window, from, to)](int, int output, auto f) { of.for_each<double>(output, f); };
+  return [of = hg::SampledWindow(window, from, to)](int, int output, auto f) { of.for_each<double>(output, f); };
 }
 /// A crop or a roll.
 inline auto moved_by(const hg::Node& node, int points) {

@@ -1,7 +1,7 @@
 // Files that a test reads, while it runs.
 #pragma once
 
-#include "support/network.hpp"
+#include "support/meshes.hpp"
 #include "support/unpack.hpp"
 
 namespace support {

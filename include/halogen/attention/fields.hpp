@@ -6,7 +6,7 @@
 
 #include "halogen/attention/head_rows.hpp"
 #include "halogen/comm/error.hpp"
-#include "halogen/halo/kept_moves.hpp"
+#include "halogen/halo/prepared_by_mesh.hpp"
 #include "halogen/tensor/sharded.hpp"
 
 namespace halogen::detail {

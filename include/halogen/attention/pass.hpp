@@ -219,9 +219,9 @@ class AttentionPass {
     return kernels::Positions::of({query.offset(2), query.offset(2) + query.local_extent(2)});
   }
   /// Prepared for fields of these shapes: the first call for them makes it.
-  template <class Prepared, class Q, class K, class V, class Make>
-  Prepared& kept(const Q& query, const K& key, const V& value, Make make) const {
-    return query.mesh().template kept<KeptMoves<AttentionKey, Prepared>>().get(
+  template <class Made, class Q, class K, class V, class Make>
+  Made& prepared(const Q& query, const K& key, const V& value, Make make) const {
+    return query.mesh().template prepared<PreparedByMesh<AttentionKey, Made>>().get(
         AttentionAsked{place_of(query), place_of(key), place_of(value), options_.is_causal}, make);
   }
   template <class Q, class K, class V>
@@ -238,7 +238,7 @@ class AttentionPass {
   /// nothing.
   template <class Q, class K, class V>
   Ring& ring(const Q& query, const K& key, const V& value) const {
-    return kept<Ring>(query, key, value, [&] {
+    return prepared<Ring>(query, key, value, [&] {
       const Decomposition& pieces = query.decomposition();
       RingSchedule schedule;
       schedule.rank = pieces.part(query.mesh().rank(), 2);
@@ -251,7 +251,7 @@ class AttentionPass {
     });
   }
   Zigzag& zigzag() const {
-    return kept<Zigzag>(query_, key_, value_, [&] {
+    return prepared<Zigzag>(query_, key_, value_, [&] {
       const Decomposition& pieces = query_.decomposition();
       return std::make_unique<Zigzag>(query_.mesh().communicator(pieces.mask({2})),
                                       pieces.part(query_.mesh().rank(), 2), query_.cut(2), key_.cut(2),
@@ -260,7 +260,7 @@ class AttentionPass {
   }
   /// What joins the parts of ranks that share out the keys.
   AttentionParts<T>& parts() const {
-    return kept<AttentionParts<T>>(query_, key_, value_, [&] {
+    return prepared<AttentionParts<T>>(query_, key_, value_, [&] {
       return std::make_unique<AttentionParts<T>>(query_.mesh().communicator(key_.decomposition().mask({2})),
                                                  query_.local_extent(0), query_.local_extent(1), query_.local_extent(2),
                                                  static_cast<int>(std::max(query_.extent(3), value_.extent(3))));

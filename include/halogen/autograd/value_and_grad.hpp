@@ -1,14 +1,13 @@
 // value_and_grad of what depends on fields, and, where train/value_and_grad.hpp is included, on networks.
 #pragma once
 
-#include <any>
 #include <cstdint>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "halogen/autograd/gradient.hpp"
 #include "halogen/core/philox.hpp"
+#include "halogen/core/prepared.hpp"
 
 namespace halogen {
 namespace detail {
@@ -23,11 +22,11 @@ struct SetStep {
 /// The networks of an expression with their plans and memory, in the order in which it calls them: kept from step to
 /// step.
 struct CalledNetworks {
-  std::vector<std::any> runs;
+  Prepared<std::size_t> runs;
   std::size_t called = 0;
   std::uint64_t seed = 0;
   bool keeps_statistics = false;  ///< a forward pass adds to running statistics, as a Trainer's does
-  std::any of_loss;               ///< the network of a loss such as mse, with its plan and memory
+  Prepared<int, 1> of_loss;       ///< the network of a loss such as mse, with its plan and memory
   Lasting<Kokkos::View<index_t[1], memory_space>> step;  ///< that layers draw by; allocated when a network draws
 
   /// For the network that was called last. The first draws as a Trainer's does.
@@ -46,10 +45,7 @@ struct CalledNetworks {
 
   template <class Run>
   std::shared_ptr<Run> next() {
-    if (called == runs.size()) runs.emplace_back();
-    std::any& kept = runs[called++];
-    if (std::any_cast<std::shared_ptr<Run>>(&kept) == nullptr) kept = std::make_shared<Run>();
-    return std::any_cast<std::shared_ptr<Run>&>(kept);
+    return runs.template get<Run>(called++, [] { return std::make_shared<Run>(); });
   }
 };
 

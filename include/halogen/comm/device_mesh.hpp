@@ -6,12 +6,11 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <typeindex>
-#include <unordered_map>
 #include <utility>
 
 #include "halogen/comm/communicator.hpp"
 #include "halogen/comm/mesh_extents.hpp"
+#include "halogen/core/prepared.hpp"
 #include "halogen/mesh/coordinate.hpp"
 #include "halogen/mesh/mesh.hpp"
 
@@ -70,11 +69,13 @@ class DeviceMesh {
 
   /// What is prepared once for this mesh and ends with it: one object of each type, all handles have the same. It may
   /// not hold the mesh.
-  template <class Kept>
-  Kept& kept() const {
-    std::shared_ptr<void>& kept = state_->kept[typeid(Kept)];
-    if (!kept) kept = std::make_shared<Kept>();
-    return *static_cast<Kept*>(kept.get());
+  template <class T>
+  T& prepared() const {
+    return *state_->prepared.template get<T>(detail::address_of_type<T>, [] { return std::make_shared<T>(); });
+  }
+  template <class T>
+  [[deprecated("it is called prepared()")]] T& kept() const {
+    return prepared<T>();
   }
 
   /// Whether both are handles to the same mesh.
@@ -87,7 +88,7 @@ class DeviceMesh {
     Coordinate coordinate;
     int rank;
     std::array<Communicator, masks> communicators;
-    mutable std::unordered_map<std::type_index, std::shared_ptr<void>> kept{};  // ends before the communicators do
+    mutable detail::Prepared<const char*> prepared{};  // by type; ends before the communicators do
   };
 
   static std::size_t index(int dimension) { return static_cast<std::size_t>(dimension); }

@@ -244,7 +244,7 @@ struct GraphDraft : BasicGraph<GrowingTable> {
     for (int d = 0; d < spatial_dimensions; ++d) {
       const Window& window = windows[d];
       keeps = keeps && window.outputs == 0 && window.stride == 1 &&
-              window.padding_of_both() == window.footprint() - 1 + window.output_padding;
+              window.padding_of_both() == window.span() - 1 + window.output_padding;
       plain = plain && window.outputs == 0 && !window.transposed && !window.is_pad() && !window.ceil;
       level.window[d] = window.of_extents();
       wider[d] = window;

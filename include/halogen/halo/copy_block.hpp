@@ -6,7 +6,7 @@
 
 #include "halogen/comm/agree.hpp"
 #include "halogen/halo/field_halo.hpp"
-#include "halogen/halo/kept_moves.hpp"
+#include "halogen/halo/prepared_by_mesh.hpp"
 #include "halogen/halo/strip_move.hpp"
 
 namespace halogen {
@@ -49,7 +49,7 @@ struct BlockKey {
 
 /// The box in the other field: +1 from source to target, -1 back.
 template <int Rank>
-Box<Rank> moved(Box<Rank> box, const BlockPlace<Rank>& place, int sign) {
+Box<Rank> in_other_field(Box<Rank> box, const BlockPlace<Rank>& place, int sign) {
   for (std::size_t d = 0; d < Rank; ++d) {
     const index_t shift = sign * (place.to_begin[d] - place.from_begin[d]);
     box.side[d] = {box.side[d].begin + shift, box.side[d].end + shift};
@@ -71,9 +71,9 @@ HaloStrips<Rank> block_strips(const BlockAsked<Rank>& block, int ranks, int own)
                                  {place.to_begin[i], place.to_begin[i] + place.count[i]});
     }
     if (wanted.points() == 0) continue;
-    for_each_holder(from, receiver, moved(wanted, place, -1), [&](int peer, const Box<Rank>& box) {
-      if (receiver == own) strips.receives.push_back({peer, box, moved(box, place, 1)});
-      if (peer == own) strips.sends.push_back({receiver, box, moved(box, place, 1)});
+    for_each_holder(from, receiver, in_other_field(wanted, place, -1), [&](int peer, const Box<Rank>& box) {
+      if (receiver == own) strips.receives.push_back({peer, box, in_other_field(box, place, 1)});
+      if (peer == own) strips.sends.push_back({receiver, box, in_other_field(box, place, 1)});
     });
   }
   return strips;
@@ -98,7 +98,7 @@ void copy_block(const From& from, const To& to, const typename From::Extents& fr
   from.shape("copy_block")->agree();
   to.shape("copy_block")->agree();
   from.mesh()
-      .template kept<detail::KeptMoves<detail::BlockKey<rank>, Copy>>()
+      .template prepared<detail::PreparedByMesh<detail::BlockKey<rank>, Copy>>()
       .get(block, prepare)
       .run(detail::strided_view(from), detail::strided_view(to), "halogen::block");
 }

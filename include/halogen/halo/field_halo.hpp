@@ -9,7 +9,7 @@
 
 #include "halogen/comm/error.hpp"
 #include "halogen/halo/halo_exchange.hpp"
-#include "halogen/halo/kept_moves.hpp"
+#include "halogen/halo/prepared_by_mesh.hpp"
 #include "halogen/tensor/sharded.hpp"
 
 namespace halogen {
@@ -98,11 +98,11 @@ void exchange_halo(const execution_space& space, const Field& field, const Reach
                    const std::array<std::vector<Interval>, Field::rank>& needed, Needs needs,
                    const char* user = "halo_exchange") {
   using Halo = FieldHalo<typename Field::value_type, Field::rank>;
-  using Halos = KeptMoves<HaloKey<Field::rank>, Halo, 64>;
+  using Halos = PreparedByMesh<HaloKey<Field::rank>, Halo, 64>;
   if (field.mesh(user).is_dry())
     throw Error("a field on a dry mesh is read beyond its piece: no rank holds what lies there");
   const HaloAsked<Field::rank> asked{place_of(field), reach, needed};
-  Halo& halo = field.mesh().template kept<Halos>().get(
+  Halo& halo = field.mesh().template prepared<Halos>().get(
       asked, [&] { return std::make_unique<Halo>(field.mesh().world(), field.decomposition(), needs()); });
   if (halo.reaches_other_pieces) field.shape()->agree_between_pieces();
   field.reserve_margin(halo.margins);

@@ -49,7 +49,7 @@ class FieldPieces {
   int at_position(int mesh_rank, unsigned mask, int position) const;
 
   /// `mesh_rank` with the coordinates of `other` in the dimensions of `mask`.
-  int moved(int mesh_rank, int other, unsigned mask) const;
+  int with_coordinates(int mesh_rank, int other, unsigned mask) const;
 
  private:
   /// f(mesh dimension, ranks from one coordinate to the next), first dimension first.
@@ -106,7 +106,7 @@ int FieldPieces<Rank>::at_position(int mesh_rank, unsigned mask, int position) c
 }
 
 template <int Rank>
-int FieldPieces<Rank>::moved(int mesh_rank, int other, unsigned mask) const {
+int FieldPieces<Rank>::with_coordinates(int mesh_rank, int other, unsigned mask) const {
   int result = mesh_rank;
   for_each_dimension([&](std::size_t i, int stride) {
     if (mask >> i & 1) result += (other / stride % extents_[i] - mesh_rank / stride % extents_[i]) * stride;

@@ -9,7 +9,7 @@
 
 #include "halogen/comm/agree.hpp"
 #include "halogen/halo/field_halo.hpp"
-#include "halogen/halo/kept_moves.hpp"
+#include "halogen/halo/prepared_by_mesh.hpp"
 #include "halogen/halo/strip_move.hpp"
 
 namespace halogen {
@@ -144,7 +144,7 @@ Field rearranged(const Field& source, int dimension, const std::vector<LineRun>&
   }
   const detail::RearrangementAsked<Field::rank> asked{detail::place_of(source), dimension, runs};
   source.mesh()
-      .template kept<detail::KeptMoves<detail::RearrangementKey<Field::rank>, Move>>()
+      .template prepared<detail::PreparedByMesh<detail::RearrangementKey<Field::rank>, Move>>()
       .get(asked,
            [&] {
              const Communicator& world = source.mesh().world();

@@ -22,7 +22,7 @@
 #include "halogen/comm/agree.hpp"
 #include "halogen/core/why.hpp"
 #include "halogen/halo/field_halo.hpp"
-#include "halogen/halo/kept_moves.hpp"
+#include "halogen/halo/prepared_by_mesh.hpp"
 #include "halogen/halo/prepared_redistribution.hpp"
 
 namespace halogen {
@@ -124,7 +124,7 @@ Target redistribute_to(const Source& field, const Target& target) {
   using Prepared = detail::PreparedFor<Source>;
   detail::agree_on_fields(field, target, "redistribute_to");
   field.mesh()
-      .template kept<detail::KeptMoves<detail::BetweenKey<Source::rank>, Prepared>>()
+      .template prepared<detail::PreparedByMesh<detail::BetweenKey<Source::rank>, Prepared>>()
       .get(detail::between(field, target, "redistribute_to"),
            [&] { return std::make_unique<Prepared>(detail::prepare_redistribution(field, target, "redistribute_to")); })
       .move(detail::strided_view(field), detail::strided_view(target));

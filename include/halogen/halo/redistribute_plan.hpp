@@ -143,7 +143,7 @@ RedistributePlan<Rank> redistribute_plan(const FieldPieces<Rank>& from, const Fi
       const int peer = from.rank_of(sender), receiver = to.rank_of(t);
       if (receiver == rank) plan.strips.receives.push_back({peer, box, box});
       if (peer == rank) plan.strips.sends.push_back({receiver, box, box});
-      if (sums && from.moved(sender, own, planner.summed()) == own)
+      if (sums && from.with_coordinates(sender, own, planner.summed()) == own)
         plan.summed[static_cast<std::size_t>(from.position(sender, moves.scatter))].push_back(box);
     });
   const auto before = [](const Box<Rank>& a, const Box<Rank>& b) {

@@ -35,7 +35,7 @@ kernels::PooledPoints pooled_points(const LaunchAt<S>& at) {
   for (int d = 0; d < spatial_dimensions; ++d) {
     const Window& window = at.node().window[d];
     const index_t padding = counts_padding ? window.padding : 0;
-    const index_t beyond = window.periodic ? window.footprint() : padding;  // a periodic field has no end
+    const index_t beyond = window.periodic ? window.span() : padding;  // a periodic field has no end
     points.begin[d] = -beyond;
     points.end[d] = input.extent(d) + beyond;
     points.all = points.all && !window.ceil && (counts_padding || window.padding == 0 || window.periodic);

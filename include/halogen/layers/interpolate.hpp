@@ -75,7 +75,7 @@ struct SampleForward {
     const int input = at.plan().input_of(at.launch()).level;
     for (int d = 0; d < spatial_dimensions; ++d)
       samples.of[d] =
-          Sampled(at.node().window[d], layout.level(input).extent(d), layout.level(at.node().level).extent(d));
+          SampledWindow(at.node().window[d], layout.level(input).extent(d), layout.level(at.node().level).extent(d));
     samples.depth = depth_window(Window{}, layout.owned(at.launch().level, 0));
     return samples;
   }

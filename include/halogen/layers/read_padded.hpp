@@ -45,7 +45,7 @@ constexpr Traced with_constant_edges(Traced x, Node& node, const WindowOptions<D
 /// output.
 constexpr void pad_periodic(Window (&windows)[spatial_dimensions]) {
   for (Window& window : windows) {
-    const bool keeps = window.stride == 1 && window.padding_of_both() == window.footprint() - 1 && !window.ceil;
+    const bool keeps = window.stride == 1 && window.padding_of_both() == window.span() - 1 && !window.ceil;
     if (!window.periodic || keeps) continue;
     window.periodic = false;
     if (window.padding_of_both() > 0) window.pads = Edge::periodic;

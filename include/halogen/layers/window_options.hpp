@@ -181,8 +181,8 @@ constexpr WindowOptions<Dimensions> window_options() {
     if (options.after[d] >= 0) w.more_padding = options.after[d] - w.padding;
     if (!options.same) continue;
     options.keeps_extents = options.keeps_extents && w.stride == 1;
-    w.padding = static_cast<int>((w.footprint() - 1) / 2);
-    w.more_padding = static_cast<int>((w.footprint() - 1) % 2);
+    w.padding = static_cast<int>((w.span() - 1) / 2);
+    w.more_padding = static_cast<int>((w.span() - 1) % 2);
   }
   for (ConstantPadConstants& edges : options.constant_edges)
     for (int d = 0; d < spatial_dimensions; ++d)

@@ -1,14 +1,13 @@
 // What an evaluation of any model has, and what it does between the launches: memory, exchanges, sums, losses.
 #pragma once
 
-#include <any>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "halogen/core/prepared.hpp"
 #include "halogen/run/arena.hpp"
 #include "halogen/run/collectives.hpp"
 #include "halogen/run/halo_schedule.hpp"
@@ -25,7 +24,7 @@ template <class Image>
 struct FieldContext {
   using field_type = Image;
   DeviceMesh<typename Image::mesh_type> mesh;
-  std::map<int, std::any> kept{};
+  detail::Prepared<int> kept{};
 };
 template <>
 struct FieldContext<void> {};

@@ -9,7 +9,7 @@
 #include "halogen/run/layout.hpp"
 #include "halogen/run/parameters/parameter_schedule.hpp"
 #include "halogen/run/parameters/parameter_sharding.hpp"
-#include "halogen/run/parameters/point_pieces.hpp"
+#include "halogen/run/parameters/point_transfers.hpp"
 
 namespace halogen {
 namespace detail {
@@ -195,9 +195,9 @@ class ParameterText {
     schedule_ = detail::ParameterSchedule(layout.plan(), sharding->buckets, layout.value_bytes().computed);
     shards_ = sharding->buckets.ranks() > 1;
     reduces_ = pieces.size(sharding->mesh_mask & samples) > 1;
-    for (const detail::PointPieces& table : detail::point_pieces(layout, *sharding)) {
+    for (const detail::PointTransfers& table : detail::point_transfers(layout, *sharding)) {
       points_ += table.needed();
-      for (const detail::PointPieces::Part& part : table.goes())
+      for (const detail::PointTransfers::Part& part : table.goes())
         if (part.rank != table.number() && part.count > 0) ++points_sent_.messages, points_sent_.bytes += part.count;
     }
     points_sent_.bytes *= static_cast<index_t>(layout.value_bytes().computed);

@@ -2,11 +2,12 @@
 // box follows from the piece that a rank computes. So every rank knows, without asking, who sends what to whom.
 #pragma once
 
-#include <map>
+#include <array>
 #include <memory>
 #include <utility>
 
 #include "halogen/core/config.hpp"
+#include "halogen/core/prepared.hpp"
 #include "halogen/halo/strip_move.hpp"
 #include "halogen/run/launch_faults.hpp"
 #include "halogen/run/layout.hpp"
@@ -78,12 +79,11 @@ class FetchedBoxes {
   template <class Wanted>
   TensorView<S> fetch(const execution_space& space, const Layout& layout, int launch, int operand,
                       const StoredTensor& tensor, const StridedView<S, rank>& source, const Wanted& wanted) {
-    std::unique_ptr<Fetched>& one = all_[{launch, operand}];
-    if (one == nullptr) {
+    const auto one = all_.template get<Fetched>(std::array{launch, operand}, [&] {
       const int level = layout.plan().launches[launch].level;
-      one = std::make_unique<Fetched>(world_, layout, tensor.channels, wanted(layout.box(level, layout.rank())),
-                                      strips_of_wanted(layout, tensor.level, tensor.channels, level, wanted));
-    }
+      return std::make_unique<Fetched>(world_, layout, tensor.channels, wanted(layout.box(level, layout.rank())),
+                                       strips_of_wanted(layout, tensor.level, tensor.channels, level, wanted));
+    });
     settle(space, world_, "halogen::fetch");
     one->move.run(source, one->strided, "halogen::fetch");
     return one->view;
@@ -116,7 +116,7 @@ class FetchedBoxes {
   };
 
   Communicator world_;
-  std::map<std::pair<int, int>, std::unique_ptr<Fetched>> all_;
+  detail::Prepared<std::array<int, 2>> all_;  ///< by launch and operand
 };
 
 }  // namespace halogen

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "halogen/core/philox.hpp"
-#include "halogen/kernels/rows/node_windows.hpp"
+#include "halogen/kernels/rows/space_window.hpp"
 #include "halogen/kernels/rows/whole_field.hpp"
 #include "halogen/run/launch_faults.hpp"
 #include "halogen/run/launch_parts.hpp"
@@ -135,8 +135,8 @@ class LaunchOperands {
 
   // -- the node -----------------------------------------------------------------------------------------------------
   /// The node's windows, from its outputs to its inputs.
-  kernels::NodeWindows windows() const {
-    kernels::NodeWindows windows;
+  kernels::SpaceWindow windows() const {
+    kernels::SpaceWindow windows;
     for (int d = 0; d < spatial_dimensions; ++d) {
       windows.window[d] = node().window[d];
       windows.outputs[d] = layout_.level(node().level).extent(d);

@@ -99,7 +99,7 @@ HALOGEN_INLINE Interval LaunchReads::after(const Launch& launch, Pattern::Step s
     return step == Pattern::Step::window ? rule.input_of(computed) : rule.output_of(computed);
   };
   if (step != Pattern::Step::window && step != Pattern::Step::adjoint) return computed;
-  if (window.sampling != Sampling::none) return through(Sampled(window, input, output));
+  if (window.sampling != Sampling::none) return through(SampledWindow(window, input, output));
   if (window.ends != WindowEnds::passed) return through(Neighborhood(window, input));
   const index_t tile = launch.grid[d];  // whole tiles are inside the field; single points may be images beyond its ends
   if (step == Pattern::Step::window)

@@ -97,9 +97,8 @@ HALOGEN_INLINE LevelLayout derived_level(const Plan& plan, int l, const LevelLay
       const Node* const layer = first_layer_to(plan, l);
       const Window& of_layer = layer != nullptr ? layer->window[d] : window;
       throw CollectiveError((layer != nullptr ? layer_text(*layer) + ": a window of " : "a window of ") +
-                            std::to_string(of_layer.footprint()) + " points does not fit a " + spatial_names[d] +
-                            " of " + std::to_string(parent.extent(d)) + " with padding " +
-                            std::to_string(of_layer.padding) +
+                            std::to_string(of_layer.span()) + " points does not fit a " + spatial_names[d] + " of " +
+                            std::to_string(parent.extent(d)) + " with padding " + std::to_string(of_layer.padding) +
                             ": use a larger field, or a model that makes it less coarse before this layer");
     }
     layout.cut[d] = cut_through(window, parent.cut[d], extent);

@@ -14,7 +14,7 @@ namespace halogen {
 /// there are fewer outputs than inputs, the taps of linear and cubic spread over in / out times as many inputs. By a
 /// factor up / down that does not divide the extent, its inverse stands for in / out, where there are neither corners
 /// nor a periodic end.
-struct Sampled {
+struct SampledWindow {
   index_t in = 1, out = 1;
   index_t from = 1, to = 1;  ///< inputs so far apart are outputs so far apart
   Sampling mode = Sampling::none;
@@ -22,9 +22,9 @@ struct Sampled {
   Edge beyond = Edge::replicate;
   double value = 0;
 
-  Sampled() = default;
-  bool operator==(const Sampled&) const = default;
-  constexpr Sampled(const Window& window, index_t inputs, index_t outputs)
+  SampledWindow() = default;
+  bool operator==(const SampledWindow&) const = default;
+  constexpr SampledWindow(const Window& window, index_t inputs, index_t outputs)
       : in(inputs),
         out(outputs),
         from(by_factor(window) ? window.down : inputs),
@@ -173,5 +173,7 @@ struct Sampled {
     return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : T(0);
   }
 };
+
+using Sampled [[deprecated("it is called SampledWindow")]] = SampledWindow;
 
 }  // namespace halogen

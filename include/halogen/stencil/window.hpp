@@ -37,7 +37,7 @@ struct Window {
   int output_padding = 0;  ///< transposed: outputs more, at the end
   bool ceil = false;       ///< the last window may leave the field, where it begins in it or before (ceil_mode)
   int outputs = 0;         ///< where positive: so many of any field, and nothing else of this is asked
-  Sampling sampling = Sampling::none;         ///< where not none: by extents, and up and down (Sampled)
+  Sampling sampling = Sampling::none;         ///< where not none: by extents, and up and down (SampledWindow)
   bool corners = false, antialiases = false;  ///< of a sampling
   int up = 0, down = 0;           ///< of a sampling: outputs are up / down times as dense; 0: as the extents say
   Edge beyond = Edge::replicate;  ///< of a sampling: what its taps read beyond an end, where it is not periodic
@@ -49,14 +49,15 @@ struct Window {
   constexpr bool operator==(const Window&) const = default;
 
   /// Inputs from the first to the last tap of one output (transposed: outputs of one input).
-  HALOGEN_FUNCTION constexpr index_t footprint() const { return index_t{kernel - 1} * dilation + 1; }
+  HALOGEN_FUNCTION constexpr index_t span() const { return index_t{kernel - 1} * dilation + 1; }
+  [[deprecated("it is called span()")]] HALOGEN_FUNCTION constexpr index_t footprint() const { return span(); }
 
-  /// PyTorch's formulas, where padding is alike on both sides: floor((input + 2 padding - footprint) / stride) + 1,
-  /// ceil of it, and transposed (input - 1) stride - 2 padding + footprint + output_padding; 0 where nothing fits.
+  /// PyTorch's formulas, where padding is alike on both sides: floor((input + 2 padding - span) / stride) + 1,
+  /// ceil of it, and transposed (input - 1) stride - 2 padding + span + output_padding; 0 where nothing fits.
   constexpr index_t output_extent(index_t input) const {
     if (outputs > 0) return outputs;
-    if (transposed) return std::max<index_t>(0, (input - 1) * stride - 2 * padding + footprint() + output_padding);
-    const index_t room = input + padding_of_both() - footprint();
+    if (transposed) return std::max<index_t>(0, (input - 1) * stride - 2 * padding + span() + output_padding);
+    const index_t room = input + padding_of_both() - span();
     if (room < 0) return 0;
     if (!ceil) return room / stride + 1;
     const index_t extent = ceil_div(room, index_t{stride}) + 1;
@@ -70,9 +71,8 @@ struct Window {
     if (outputs > 0) return {.outputs = outputs};
     if (is_pad()) window.pads = Edge::replicate;
     if (!transposed) return window;
-    if (stride == 1 && 2 * padding == footprint() - 1 + output_padding) return {};
-    return {
-        .kernel = static_cast<int>(footprint()) - 2 * padding + output_padding, .stride = stride, .transposed = true};
+    if (stride == 1 && 2 * padding == span() - 1 + output_padding) return {};
+    return {.kernel = static_cast<int>(span()) - 2 * padding + output_padding, .stride = stride, .transposed = true};
   }
 
   /// Whether another such window makes the same extents and cuts of every input: 3 x 3 with padding 1 and 1 x 1, of one
@@ -81,7 +81,7 @@ struct Window {
     const bool exact = transposed || other.transposed || is_pad() || other.is_pad() || ceil || other.ceil ||
                        outputs > 0 || other.outputs > 0;
     if (exact) return of_extents() == other.of_extents();
-    return stride == other.stride && footprint() - padding_of_both() == other.footprint() - other.padding_of_both();
+    return stride == other.stride && span() - padding_of_both() == other.span() - other.padding_of_both();
   }
 
   /// At the beginning and at the end together.
@@ -113,8 +113,8 @@ struct Window {
   /// Bound of what a rank must read beyond its own piece when the output is cut at ceil(c / stride); the last piece,
   /// which takes outputs beyond ceil(extent / stride), may need more.
   constexpr Halo halo() const {
-    const int before = padding;                                     // the first output starts at c or later
-    const int after = static_cast<int>(footprint()) - 1 - padding;  // the last output starts at c' - 1 or before
+    const int before = padding;                                // the first output starts at c or later
+    const int after = static_cast<int>(span()) - 1 - padding;  // the last output starts at c' - 1 or before
     return {before, after};
   }
 
@@ -122,12 +122,11 @@ struct Window {
   HALOGEN_FUNCTION constexpr Interval taps(const Interval& steps) const {
     if (steps.empty()) return {};
     const index_t begin = steps.begin * stride - padding;
-    return {begin, (steps.end - 1) * stride - padding + footprint()};
+    return {begin, (steps.end - 1) * stride - padding + span()};
   }
   HALOGEN_FUNCTION constexpr Interval holding(const Interval& points) const {
     if (points.empty()) return {};
-    return {ceil_div(points.begin + padding - (footprint() - 1), stride),
-            floor_div(points.end - 1 + padding, stride) + 1};
+    return {ceil_div(points.begin + padding - (span() - 1), stride), floor_div(points.end - 1 + padding, stride) + 1};
   }
 };
 

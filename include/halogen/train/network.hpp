@@ -1,11 +1,11 @@
 // A model bound to fields: its evaluations for training and inference, laid out once per shape, in one arena.
 #pragma once
 
-#include <any>
 #include <array>
 #include <memory>
 #include <type_traits>
 
+#include "halogen/core/prepared.hpp"
 #include "halogen/run/evaluate.hpp"
 #include "halogen/run/view_of.hpp"
 #include "halogen/train/parameters/parameter_access.hpp"
@@ -210,27 +210,23 @@ class Network {
   /// The evaluation for this image's extents, cuts and mesh. It is made anew only if they differ from the last image's,
   /// and replaces that one. Hold a std::weak_ptr of it to use it again without a search. Collective.
   template <PlanKind Kind, class Image>
-  const std::shared_ptr<EvaluationOf<Kind, Image>>& bind(const Image& image, const char* user = "a network") {
+  std::shared_ptr<EvaluationOf<Kind, Image>> bind(const Image& image, const char* user = "a network") {
     using E = EvaluationOf<Kind, Image>;
-    Slot& slot = slots_[static_cast<std::size_t>(Kind)];
-    auto* kept = std::any_cast<std::shared_ptr<E>>(&slot.evaluation);
     Key wanted{image.decomposition(user), {}, image.mesh().world()};
     std::copy(image.cuts().begin(), image.cuts().end(), wanted.cuts.begin());
     image.shape()->agree();
-    if (kept == nullptr || !(slot.key == wanted)) {
-      slot.evaluation.reset();
+    const auto evaluation = bound_[static_cast<std::size_t>(Kind)].template get<E>(wanted, [&] {
       ++evaluations_;  // even if it cannot be made: the arena may lie elsewhere then
-      kept = &slot.evaluation.template emplace<std::shared_ptr<E>>(made<E>(image));
-      slot.key = std::move(wanted);
-    }
-    const Layout& layout = (*kept)->layout();
+      return made<E>(image);
+    });
+    const Layout& layout = evaluation->layout();
     image.reserve_margin(detail::margins_of<Image::rank>(layout, Plan::tensor_of_input(0)));
     detail::for_each_more(image, [&]<class Field>(const Field& field, int input) {
       const TensorId tensor = Plan::tensor_of_input(input);
       detail::check_same_cut(field, layout, "input " + std::to_string(input), tensor);
       field.reserve_margin(detail::margins_of<Field::rank>(layout, tensor));
     });
-    return *kept;
+    return evaluation;
   }
   template <PlanKind Kind, class Image>
   EvaluationOf<Kind, Image>& evaluation(const Image& image, const char* user = "a network") {
@@ -312,15 +308,10 @@ class Network {
     bool operator==(const Key&) const = default;
   };
 
-  struct Slot {
-    Key key;
-    std::any evaluation;  ///< a std::shared_ptr, whose type depends on the image's channels
-  };
-
   detail::ParameterAccess<T, P> access_;
   std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
   std::size_t evaluations_ = 0;
-  std::array<Slot, 4> slots_;  ///< one for each PlanKind
+  std::array<detail::Prepared<Key, 1>, 4> bound_;  ///< the last evaluation of each PlanKind
 };
 
 /// The model's output for an image: forward only, nothing kept. Placements of the image in and out; collectives: the

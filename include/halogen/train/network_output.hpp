@@ -103,6 +103,7 @@ struct NetworkNode {
   struct Run {
     Net network;
     std::optional<Image> image;
+    std::weak_ptr<typename Net::template EvaluationOf<plan, Image>> evaluation;  ///< of this image, the network's
     RandomStream random;            ///< of networks whose parameters are variables
     bool has_kept = false;          ///< what forward left for one backward is there
     bool keeps_statistics = false;  ///< CalledNetworks
@@ -140,11 +141,12 @@ struct NetworkNode {
   Prediction predict() const {
     const Image image = image_of_parts(std::index_sequence_for<E, More...>{});
     if constexpr (plan == PlanKind::vjp) run->image = image, run->has_kept = true;
-    auto& evaluation = run->network.template evaluation<plan>(image);
-    if constexpr (plan == PlanKind::vjp) evaluation.keep_statistics(run->keeps_statistics);
-    evaluation.set_random(run->random);
-    evaluation.forward(views_of(image), parameters.data());
-    return Net::prediction(image, evaluation);
+    const auto evaluation = run->network.template bind<plan>(image);
+    if constexpr (plan == PlanKind::vjp) evaluation->keep_statistics(run->keeps_statistics);
+    run->evaluation = evaluation;
+    evaluation->set_random(run->random);
+    evaluation->forward(views_of(image), parameters.data());
+    return Net::prediction(image, *evaluation);
   }
 
  private:
@@ -225,7 +227,7 @@ void pull_input(const Node& node, const Image& image, const Evaluation& evaluati
 template <class ModelType, class T, class E, int Variable, class... More, class All, class... C>
 void pull_network(const NetworkNode<ModelType, T, E, Variable, More...>& node, All& gradients, const C&... cotangents) {
   const auto& image = *node.run->image;
-  auto& evaluation = node.run->network.template evaluation<PlanKind::vjp>(image);
+  auto& evaluation = *node.run->evaluation.lock();  // the network keeps it until it is given another image
   if (std::exchange(node.run->has_kept, false)) {
     evaluation.rebind_inputs(views_of(image));  // other readers may have made its margin grow since
   } else {

@@ -44,6 +44,13 @@ class StepResult {
       throw Error("prediction() of a step before predict(), which used its memory: read it before");
     return Net::template prediction_on<Image>(mesh_, *evaluation());
   }
+  /// The layout on this rank of the plan that the step ran: its memory and traffic, explain(layout). It stays until the
+  /// trainer is given an image of other extents, cuts or another mesh.
+  const Layout& layout() const {
+    const auto kept = evaluation_.lock();
+    if (!kept) throw Error("layout() of a step whose evaluation another image's has replaced: read it before");
+    return kept->layout();
+  }
 
  private:
   std::shared_ptr<E> evaluation() const {

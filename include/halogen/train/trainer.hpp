@@ -69,14 +69,14 @@ class Trainer {
   template <class Loss, class Image, class Label, class Weight = NoWeight>
     requires Fits<ModelType, Image, Label, Weight, T, Loss>
   StepOf<Loss, Image> step(const Loss& loss, const Image& image, const Label& label, const Weight& weight = no_weight) {
-    const auto& evaluation = differentiate("step", loss, image, label, weight);
+    const auto evaluation = differentiate("step", loss, image, label, weight);
     auto& gradient = gradient_of(image);
     const double* least_weight = evaluation->loss_weight();
     if (mean_.pending() > 0) least_weight = mean_.take(gradient, Batch::template divisors<Loss>(*evaluation, image));
     if constexpr (sharded)
       state_.step(parameters_, gradient, least_weight);
     else
-      state_.step(parameters_, redistribute<Replicate>(gradient, gradient_image_), least_weight);
+      state_.step(parameters_, redistribute<Replicate>(gradient, gradient_copy_), least_weight);
     return {image, evaluation, gradient_.expression_value(), uses_};
   }
   template <class Loss, class Image, class Label, class Weight = NoWeight,
@@ -111,7 +111,7 @@ class Trainer {
     if constexpr (sharded)
       state_.step(parameters_, std::get<1>(result));
     else
-      state_.step(parameters_, redistribute<Replicate>(std::get<1>(result), gradient_image_));
+      state_.step(parameters_, redistribute<Replicate>(std::get<1>(result), gradient_copy_));
     return std::get<0>(result);
   }
 
@@ -124,7 +124,7 @@ class Trainer {
     requires Fits<ModelType, Image, Label, Weight, T, Loss>
   StepOf<Loss, Image> accumulate(const Loss& loss, const Image& image, const Label& label,
                                  const Weight& weight = no_weight) {
-    const auto& evaluation = differentiate("accumulate", loss, image, label, weight);
+    const auto evaluation = differentiate("accumulate", loss, image, label, weight);
     mean_.add(gradient_of(image), Batch::template divisors<Loss>(*evaluation, image));
     return {image, evaluation, gradient_.expression_value(), uses_};
   }
@@ -153,10 +153,11 @@ class Trainer {
   void capture(const Loss& loss, const Image& image, const Label& label,  // an expression? write Image v = u + 1;
                const Weight& weight = no_weight) = delete;
 
-  /// For CapturedStep: the evaluation of a step with this image, and the gradient's memory.
+  /// The evaluation of a step with this image, and the gradient's memory are made, if they are not there. Collective.
+  /// If the last step's image had other extents, cuts or another mesh, its evaluation is lost.
   template <class Image>
-  const auto& bind_step(const Image& image) {
-    const auto& evaluation = gradient_.network().template bind<PlanKind::training>(image, "capture");
+  auto bind_step(const Image& image) {
+    const auto evaluation = gradient_.network().template bind<PlanKind::training>(image, "capture");
     gradient_of(image);
     return evaluation;
   }
@@ -222,11 +223,11 @@ class Trainer {
             gradient_.network().staging_bytes()};
   }
 
-  /// The layout on this rank of the training plan for such an image. Collective. If the last step's image had other
-  /// extents, cuts or another mesh, the evaluation of that image is lost: read that step's result before.
+  /// The former way to step(...).layout(), for one release. Collective; binds such an image anew.
   template <class Image>
-  const Layout& layout(const Image& image) {
-    return gradient_.network().template evaluation<PlanKind::training>(image).layout();
+  [[deprecated("a step's result has the layout: trainer.step(...).layout()")]] const Layout& layout(
+      const Image& image) {
+    return bind_step(image)->layout();
   }
 
  private:
@@ -239,9 +240,8 @@ class Trainer {
 
   /// Forward and backward. Returns the evaluation.
   template <class Loss, class Image, class Label, class Weight>
-  const auto& differentiate(const char* user, const Loss& loss, const Image& image, const Label& label,
-                            const Weight& weight) {
-    const auto& evaluation = gradient_.network().template bind<step_plan<Loss>>(image, user);
+  auto differentiate(const char* user, const Loss& loss, const Image& image, const Label& label, const Weight& weight) {
+    const auto evaluation = gradient_.network().template bind<step_plan<Loss>>(image, user);
     ++uses_.steps;
     evaluation->set_random({seed_, state_.steps_on_device(), static_cast<std::uint32_t>(mean_.pending())});
     std::optional<detail::StepCheck<Held>> check;
@@ -269,7 +269,7 @@ class Trainer {
   detail::GradientMean<typename Batch::Gradient, T> mean_;
   detail::ResultUses uses_;
   detail::CalledNetworks called_;  ///< by a loss_of
-  TransportImage<T> gradient_image_;
+  TransportCopy<T> gradient_copy_;
 };
 
 template <class ModelType, class Optimizer, class MeshType>

@@ -128,12 +128,12 @@ struct WithNetworks<true> {
   template <class Loss, class ModelType, class Image, class Label, class Weight, class T, class P>
   static auto of(CalledNetworks& networks, const NetworkLoss<Loss, ModelType, Image, Label, Weight>& loss,
                  const Parameters<ModelType, T, P>& parameters) {
-    using Kept = std::shared_ptr<Network<ModelType, T, P>>;
-    const auto* kept = std::any_cast<Kept>(&networks.of_loss);
-    if (kept == nullptr || !(*kept)->serves(parameters))
-      networks.of_loss = std::make_shared<Network<ModelType, T, P>>(parameters);
-    auto& evaluation =
-        std::any_cast<Kept&>(networks.of_loss)->template evaluation<PlanKind::training>(loss.image, "value_and_grad");
+    using Net = Network<ModelType, T, P>;
+    const auto network = [&] {
+      return networks.of_loss.template get<Net>(0, [&] { return std::make_shared<Net>(parameters); });
+    };
+    if (!network()->serves(parameters)) networks.of_loss.clear();
+    auto& evaluation = network()->template evaluation<PlanKind::training>(loss.image, "value_and_grad");
     const auto gradient = gradient_of(parameters, loss.image);
     if constexpr (Parameters<ModelType, T>::graph().draws) evaluation.set_random(networks.random());
     detail::run_training(evaluation, loss.loss, parameters.data(), gradient.data(), loss.image, loss.label,

@@ -8,12 +8,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 #include <string>
 #include <vector>
 
 #include "support/grid.hpp"
-#include "support/network.hpp"
+#include "support/meshes.hpp"
 
 namespace test_edges {
 

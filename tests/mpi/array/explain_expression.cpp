@@ -2,7 +2,7 @@
 // explain(expression) says what its assignment does: compared with what was really sent.
 #include <doctest/doctest.h>
 
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 #include <vector>
 
 #include "support/grid.hpp"

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 #include <halogen/io/fields.hpp>
 #include <string>
 #include <vector>

@@ -1,4 +1,3 @@
-// program: attention_bias
 // ranks: 1 2 3
 // Attention with a mask or a bias of pairs, whatever is cut: beside plain loops, their gradients and finite
 // differences.

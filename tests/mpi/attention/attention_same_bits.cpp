@@ -1,3 +1,4 @@
+// program: attention_layers
 // Deterministic attention in networks has one rank's bits on every mesh: output and the input's gradient.
 #include "support/attention_models.hpp"
 #include "support/composition.hpp"

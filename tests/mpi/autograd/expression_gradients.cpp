@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 #include <vector>
 
 #include "support/grid.hpp"

@@ -67,7 +67,7 @@ hg::CommStatistics second_step(Training<Model>& training) {
   CHECK(end.inits == start.inits);
   CHECK(end.communicators == start.communicators);
 #endif
-  const hg::TrafficUse planned = training.trainer.layout(training.image).traffic();
+  const hg::TrafficUse planned = training.trainer.bind_step(training.image)->layout().traffic();
   CHECK(spent.messages == hg::Tally{planned.messages, planned.bytes});
   const int of_mesh = spent.all_reduces.count > 0 ? 3 : 0;  // weights, loss, gradient
   CHECK(spent.all_reduces.count == planned.all_reduces + of_mesh);
@@ -141,7 +141,7 @@ TEST_CASE("one kernel a launch that explain names, and what prepares weights and
     const auto found = launches.find("halogen::" + name);
     return found == launches.end() ? 0 : found->second;
   };
-  const hg::Layout& layout = training.trainer.layout(training.image);
+  const hg::Layout& layout = training.trainer.bind_step(training.image)->layout();
   const hg::Plan& plan = layout.plan();
   namespace of = hg::detail;
   int convolutions = 0, weight_gradients = 0, affines = 0;
@@ -244,7 +244,7 @@ TEST_CASE("what is allocated is what the layout says") {
     const auto made = support::kokkos_events([&] {
       Training<Net> training(mesh);
       training.step();
-      use = training.trainer.layout(training.image).memory();
+      use = training.trainer.bind_step(training.image)->layout().memory();
     });
     CHECK(made.allocations.at("halogen::arena") == std::vector<std::uint64_t>{use.tensors + use.workspace});
     CHECK(made.bytes("halogen::arena") + made.bytes("halogen::send") + made.bytes("halogen::receive") == use.total());

@@ -1,4 +1,4 @@
-// program: expressions
+// program: compositions
 // A network's results do not depend on how mesh dimensions are put to tensor dimensions: replicated, hierarchical,
 // transposed.
 #include <doctest/doctest.h>

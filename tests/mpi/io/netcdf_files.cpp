@@ -15,7 +15,7 @@
 #include <halogen/io/zarr_writer.hpp>
 #include <random>
 
-#include "support/network.hpp"
+#include "support/meshes.hpp"
 #include "support/reference_files.hpp"
 #include "support/refusal.hpp"
 #include "support/run_name.hpp"

@@ -11,7 +11,7 @@
 #include <halogen/io/netcdf_writer.hpp>
 #include <halogen/io/zarr_writer.hpp>
 
-#include "support/network.hpp"
+#include "support/meshes.hpp"
 #include "support/refusal.hpp"
 #include "support/run_name.hpp"
 

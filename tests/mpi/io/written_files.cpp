@@ -11,7 +11,7 @@
 #include <random>
 
 #include "support/full_disk.hpp"
-#include "support/network.hpp"
+#include "support/meshes.hpp"
 #include "support/refusal.hpp"
 #include "support/run_name.hpp"
 

@@ -12,7 +12,7 @@
 #include <random>
 
 #include "support/full_disk.hpp"
-#include "support/network.hpp"
+#include "support/meshes.hpp"
 #include "support/reference_files.hpp"
 #include "support/refusal.hpp"
 #include "support/run_name.hpp"

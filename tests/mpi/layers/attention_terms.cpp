@@ -1,4 +1,4 @@
-// program: attention_bias
+// program: attention_layers
 // Attention layers with a bias of distances, a mask or a bias of keys, and dropout of shares: PyTorch's stored tensors
 // on every mesh (make_layer_references.py), networks around them on every mesh as on one rank and beside finite
 // differences.
@@ -269,18 +269,18 @@ TEST_CASE("what attention sends is what a dry run says") {
                                                   support::numbers<T>(static_cast<std::size_t>(4 * height * width), 2));
       hg::Trainer<Model, hg::AdamW, support::Mesh, hg::compute_type<T>> trainer(Model{}, hg::AdamW{}, mesh,
                                                                                 {.seed = 3});
-      const auto step = [&] { trainer.step(hg::mse, x, x).item(); };
-      step();
+      trainer.step(hg::mse, x, x).item();
       const hg::CommStatistics before = hg::comm_stats();
-      step();
-      const hg::TrafficUse planned = trainer.layout(x).traffic();
+      const auto step = trainer.step(hg::mse, x, x);
+      step.item();
+      const hg::TrafficUse planned = step.layout().traffic();
       const hg::CommStatistics spent = hg::comm_stats() - before;
       CHECK(spent.messages.count == planned.messages);
       CHECK(spent.messages.bytes == planned.bytes);
       const int of_mesh = mesh.size() > 1 ? 2 : 0;  // loss, gradient
       CHECK(spent.all_reduces.count == planned.all_reduces + of_mesh);
       const bool is_cut = mesh.extent(1) * mesh.extent(2) > 1;
-      CHECK((hg::explain(trainer.layout(x)).find(way) != std::string::npos) == is_cut);
+      CHECK((hg::explain(step.layout()).find(way) != std::string::npos) == is_cut);
     }
   };
   using hg::ContextParallel;
@@ -304,8 +304,9 @@ TEST_CASE("what attention of causal signals sends is what a dry run says") {
     hg::Trainer<Model, hg::AdamW, support::SignalMesh, double> trainer(Model{}, hg::AdamW{}, mesh, {.seed = 3});
     trainer.step(hg::mse, x, x).item();
     const hg::CommStatistics before = hg::comm_stats();
-    trainer.step(hg::mse, x, x).item();
-    const hg::TrafficUse planned = trainer.layout(x).traffic();
+    const auto step = trainer.step(hg::mse, x, x);
+    step.item();
+    const hg::TrafficUse planned = step.layout().traffic();
     const hg::Tally sent = (hg::comm_stats() - before).messages;
     CHECK(sent.count == planned.messages);
     CHECK(sent.bytes == planned.bytes);
@@ -407,7 +408,7 @@ TEST_CASE("what attention allocates is what a dry run says, about") {
     double allocated = 0;
     for (const char* label : {"field", "piece", "sum", "send", "receive", "zigzag", "attention"})
       allocated += static_cast<double>(events.bytes(std::string("halogen::") + label));
-    const hg::MemoryUse& planned = trainer.layout(x).memory();
+    const hg::MemoryUse& planned = trainer.bind_step(x)->layout().memory();
     CHECK(allocated < 1.1 * static_cast<double>(planned.functions));
     CHECK(allocated > 0.8 * static_cast<double>(planned.functions));
     CHECK(planned.total() == planned.tensors + planned.workspace + planned.exchange + planned.functions);

@@ -284,6 +284,6 @@ TEST_CASE("two bytes a value: in the arena, in messages, in words and dry") {
   const hg::CommStatistics start = hg::comm_stats();
   training.step();
   const hg::CommStatistics spent = hg::comm_stats() - start;
-  const hg::TrafficUse planned = training.trainer.layout(training.image).traffic();
+  const hg::TrafficUse planned = training.trainer.bind_step(training.image)->layout().traffic();
   CHECK(spent.messages == hg::Tally{planned.messages, planned.bytes});
 }

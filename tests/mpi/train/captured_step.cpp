@@ -171,11 +171,13 @@ TEST_CASE("a step's result is of its own evaluation, also where another image's 
   Training training(mesh), wider(mesh, width + 4);
   const auto step = training.trainer.step(hg::mse, training.image, training.label);
   const double loss = step.item();
-  training.trainer.layout(training.image);  // the same evaluation
-  training.trainer.predict(wider.image);    // another plan
+  training.trainer.bind_step(training.image);  // the same evaluation
+  training.trainer.predict(wider.image);       // another plan
   CHECK(step.item() == loss);
-  training.trainer.layout(wider.image);
+  CHECK(&step.layout() == &training.trainer.bind_step(training.image)->layout());
+  training.trainer.bind_step(wider.image);
   CHECK_THROWS_WITH_AS(step.item(), doctest::Contains("an earlier step"), hg::Error);
+  CHECK_THROWS_WITH_AS(step.layout(), doctest::Contains("another image's has replaced"), hg::Error);
 }
 
 TEST_CASE("margins grow on all ranks or on none") {

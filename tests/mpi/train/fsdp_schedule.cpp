@@ -156,10 +156,10 @@ TEST_CASE("tables of numbers for each point: each value goes to the ranks whose 
     const int ranks = extents[0] * extents[1] * extents[2];
     const auto on = [&](int rank) { return hg::dry_mesh<support::Mesh>(extents, rank); };
     const hg::ShardParameters<"data", "width"> sharding;
-    std::vector<std::vector<hg::detail::PointPieces>> all;
+    std::vector<std::vector<hg::detail::PointTransfers>> all;
     for (int rank = 0; rank < ranks; ++rank) {
       const auto layout = hg::layout_of<support::Field<float, 3>>(Table{}, on(rank), {8, 3, 46, 34});
-      all.push_back(hg::detail::point_pieces(layout, *sharding.on<Table, float>(on(rank))));
+      all.push_back(hg::detail::point_transfers(layout, *sharding.on<Table, float>(on(rank))));
     }
     const int group = extents[0] * extents[2];
     for (int rank = 0; rank < ranks; ++rank) {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <tuple>
 
-#include "halogen/array/evaluate/moved.hpp"
+#include "halogen/array/evaluate/redistributed.hpp"
 #include "halogen/array/evaluate/stored.hpp"
 
 namespace halogen::detail {

@@ -49,9 +49,9 @@ struct AssignRows {
 HALOGEN_LOOPS_END
 
 /// One kernel over the points of `box`. `image` as in bind().
-template <class T, int Rank, class E, class Reads>
+template <class T, int Rank, class E, class ReadFields>
 void launch_assign(const execution_space& space, const StridedView<T, Rank>& target, const Box<Rank>& box,
-                   const E& expression, const Reads& reads, const Offsets& image = {}) {
+                   const E& expression, const ReadFields& reads, const Offsets& image = {}) {
   const auto bound = expression.bind(image);  // collective reductions: before a rank without points returns
   if (box.points() == 0) return;
   const AssignRows<std::decay_t<decltype(bound)>, T, Rank> kernel{bound, target, row_space(box, reads, image)};
@@ -88,7 +88,7 @@ Field computed(const std::shared_ptr<const typename Field::Shape>& shape, const 
 
 /// The shape of the first field that is read with the placements and grid of a field of this type, or null.
 template <class Field>
-std::shared_ptr<const typename Field::Shape> shape_read(const Reads<typename Field::Shape>& reads) {
+std::shared_ptr<const typename Field::Shape> shape_read(const ReadFields<typename Field::Shape>& reads) {
   if (reads.size() == 0)
     throw CollectiveError("an expression that reads no field has no mesh: give its target a mesh and extents first");
   for (const auto& read : reads)
@@ -103,7 +103,7 @@ using PerhapsCuts = std::array<std::optional<Cut>, Field::rank>;
 
 /// The cuts of the dimensions in which some field that is read is cut like a field of this type.
 template <class Field>
-PerhapsCuts<Field> cuts_read(const Reads<typename Field::Shape>& reads, const Decomposition& pieces) {
+PerhapsCuts<Field> cuts_read(const ReadFields<typename Field::Shape>& reads, const Decomposition& pieces) {
   PerhapsCuts<Field> cuts;
   for (const auto& read : reads) {
     if (read.access.regridded) continue;
@@ -132,7 +132,7 @@ std::shared_ptr<const typename Field::Shape> shape_with(const DeviceMesh<typenam
 template <class Field, class E>
 std::shared_ptr<const typename Field::Shape> shape_of(const E& expression) {
   const EvaluationScope scope;  // keeps the fields of its stages
-  const Reads<typename Field::Shape> reads(expression);
+  const ReadFields<typename Field::Shape> reads(expression);
   if (auto shape = shape_read<Field>(reads)) return shape;
   const auto& mesh = *reads.begin()->mesh;
   const Decomposition pieces(mesh.extents(), Field::placements, Field::mesh_type::names);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "halogen/array/evaluate/reads.hpp"
+#include "halogen/array/evaluate/read_fields.hpp"
 
 // HALOGEN_INDEPENDENT: the iterations of the next loop are independent. clang warns if such a loop stays scalar, in the
 // function into which it is inlined. HALOGEN_LOOPS_BEGIN and HALOGEN_LOOPS_END switch this warning off between them.
@@ -94,8 +94,8 @@ struct RowSpace {
 HALOGEN_LOOPS_END
 
 /// The points of `box`; `inside` are those whose reads are all inside the fields. `image` as in bind().
-template <int Rank, class Reads>
-RowSpace<Rank> row_space(const Box<Rank>& box, const Reads& reads, const Offsets& image = {}) {
+template <int Rank, class ReadFields>
+RowSpace<Rank> row_space(const Box<Rank>& box, const ReadFields& reads, const Offsets& image = {}) {
   RowSpace<Rank> space;
   const std::array<Interval, max_rank>& inside = reads.inside();
   for (std::size_t d = 0; d < Rank; ++d) {

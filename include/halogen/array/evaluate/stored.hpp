@@ -12,7 +12,7 @@
 #include <array>
 #include <memory>
 
-#include "halogen/array/evaluate/moved.hpp"
+#include "halogen/array/evaluate/redistributed.hpp"
 #include "halogen/array/evaluate/signature.hpp"
 
 namespace halogen {

@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "halogen/array/evaluate/moved.hpp"
+#include "halogen/array/evaluate/redistributed.hpp"
 #include "halogen/array/stages/explain_expression.hpp"
 
 namespace halogen {

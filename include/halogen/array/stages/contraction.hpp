@@ -12,7 +12,7 @@
 #include <string>
 #include <tuple>
 
-#include "halogen/array/evaluate/moved.hpp"
+#include "halogen/array/evaluate/redistributed.hpp"
 #include "halogen/array/evaluate/stored.hpp"
 #include "halogen/array/stages/contraction_spec.hpp"
 #include "halogen/array/stages/explain_expression.hpp"

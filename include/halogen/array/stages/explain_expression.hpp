@@ -75,7 +75,7 @@ class Explanation {
       const auto shape = shape_of<field_of_t<E>>(e);
       line("kernel over ", box_text(*shape), " points of ", extents_text(*shape), " on ",
            shape->decomposition().text());
-      const Reads<typename field_of_t<E>::Shape, Exchange> reads(e);
+      const ReadFields<typename field_of_t<E>::Shape, Exchange> reads(e);
       reads.each_exchange(Grid<E::placed::rank>(*shape), Exchange{*this});
     }
   }

@@ -4,7 +4,7 @@
 
 #include <tuple>
 
-#include "halogen/array/evaluate/moved.hpp"
+#include "halogen/array/evaluate/redistributed.hpp"
 
 namespace halogen {
 namespace detail {
@@ -32,7 +32,7 @@ class DeepHalo {
   static constexpr int rank = First::rank;
   static_assert(((Fields::rank == rank) && ...), "iterate takes fields of one grid");
   using All = std::index_sequence_for<Fields...>;
-  using StepReads = Reads<typename First::Shape>;
+  using StepReads = ReadFields<typename First::Shape>;
 
  public:
   DeepHalo(Step& step, const Fields&... fields) : step_(step), now_(fields...) {}
@@ -158,7 +158,7 @@ class DeepHalo {
   template <class Use, class Expressions>
   void each_other_exchange(const Expressions& expressions, const Grid<rank>& grid, const Use& use) const {
     each(expressions, [&](const auto& e) {
-      Reads<typename First::Shape, Use>(e).each_exchange(
+      ReadFields<typename First::Shape, Use>(e).each_exchange(
           grid, [&](const void* storage) { return is_state(storage); }, use);
     });
   }

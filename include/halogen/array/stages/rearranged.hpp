@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "halogen/array/evaluate/moved.hpp"
+#include "halogen/array/evaluate/redistributed.hpp"
 #include "halogen/array/stages/explain_expression.hpp"
 #include "halogen/halo/rearrange.hpp"
 

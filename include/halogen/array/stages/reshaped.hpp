@@ -14,7 +14,7 @@
 #include <numeric>
 #include <string>
 
-#include "halogen/array/evaluate/moved.hpp"
+#include "halogen/array/evaluate/redistributed.hpp"
 #include "halogen/array/stages/explain_expression.hpp"
 
 namespace halogen {

@@ -104,10 +104,10 @@ inline constexpr int wide_block = vector_registers >= 32 ? 6 : 3;
 }  // namespace detail
 
 /// How many columns a tile has, so that its ring of input rows stays in L2.
-inline index_t convolution_tile_columns(const WindowShape& shape, int inputs, index_t columns,
+inline index_t convolution_tile_columns(const PlaneWindow& shape, int inputs, index_t columns,
                                         std::size_t value_bytes) {
   const index_t bytes = static_cast<index_t>(value_bytes);
-  const index_t budget = 384 * 1024 / (bytes * inputs * shape.footprint(0) * shape.stride[1]);
+  const index_t budget = 384 * 1024 / (bytes * inputs * shape.span(0) * shape.stride[1]);
   const index_t block = detail::wide_block * vector_bytes / bytes;
   return std::max(index_t{1}, std::min(columns, std::max(block, budget / block * block)));
 }
@@ -124,7 +124,7 @@ struct Convolution {
   const T* weights = nullptr;  ///< packed
   const T* bias = nullptr;
   int inputs = 0;
-  WindowShape shape;
+  PlaneWindow shape;
   bool split = !tf32_is_allowed();
 
   void launch(const ExecutionSpace& space, const char* label) const {

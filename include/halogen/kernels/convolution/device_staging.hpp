@@ -58,7 +58,7 @@ struct Region {
 
  private:
   KOKKOS_FORCEINLINE_FUNCTION static int most(const TapWindow& window, int d, index_t tile) {
-    const index_t reach = window.shape.footprint(d) - 1;
+    const index_t reach = window.shape.span(d) - 1;
     const index_t inputs = window.transposed ? (tile - 1 + reach) / window.shape.stride[d] + 1
                                              : (tile - 1) * window.shape.stride[d] + reach + 1;
     return static_cast<int>(inputs < too_many ? inputs : too_many);

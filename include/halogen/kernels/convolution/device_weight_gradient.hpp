@@ -23,7 +23,7 @@ struct CorrelationShape {
   int rows_of_word = 1;                  ///< of points: a word has two-byte values of two rows
   std::size_t value_bytes = 0;           ///< of a word, and of a sum
 
-  KOKKOS_FORCEINLINE_FUNCTION CorrelationShape(const WindowShape& window, const ChannelGroups& groups,
+  KOKKOS_FORCEINLINE_FUNCTION CorrelationShape(const PlaneWindow& window, const ChannelGroups& groups,
                                                const ValueBytes& bytes_of_value)
       : rows_of_word(bytes_of_value.stored < bytes_of_value.computed ? 2 : 1), value_bytes(bytes_of_value.computed) {
     if (groups.outputs * groups.inputs < 16) return;
@@ -44,11 +44,11 @@ struct CorrelationShape {
     return by_mma ? static_cast<int>(groups.count * ceil_div(groups.outputs, outputs) * ceil_div(groups.inputs, inputs))
                   : static_cast<int>(ceil_div(index_t{groups.count} * groups.outputs * groups.inputs, inputs));
   }
-  KOKKOS_FORCEINLINE_FUNCTION Region region(const WindowShape& window) const {
+  KOKKOS_FORCEINLINE_FUNCTION Region region(const PlaneWindow& window) const {
     return {TapWindow{window, false}, (rows - 1) * rows_of_word + 1, tile_columns, 4};
   }
   KOKKOS_FORCEINLINE_FUNCTION int points_pitch() const { return banked(rows * tile_columns, 4); }
-  KOKKOS_FORCEINLINE_FUNCTION std::size_t bytes(const WindowShape& window) const {
+  KOKKOS_FORCEINLINE_FUNCTION std::size_t bytes(const PlaneWindow& window) const {
     if (!by_mma) return 0;
     const std::size_t points = static_cast<std::size_t>(outputs) * static_cast<std::size_t>(points_pitch());
     const std::size_t region_points =
@@ -59,7 +59,7 @@ struct CorrelationShape {
 
 /// How many blocks of tiles there are for so many weights: enough teams to fill a device, and no more partial results
 /// than that needs.
-inline int correlation_blocks(const WindowShape& window, const ChannelGroups& groups, const ValueBytes& value_bytes,
+inline int correlation_blocks(const PlaneWindow& window, const ChannelGroups& groups, const ValueBytes& value_bytes,
                               index_t tiles) {
   constexpr index_t teams = 4 * 132;
   const index_t blocks = ceil_div(teams, CorrelationShape(window, groups, value_bytes).chunks(groups));
@@ -74,7 +74,7 @@ struct WindowedCorrelation {
   const Points& points;
   const Windowed& window;
   ChannelGroups groups;  ///< outputs: channels of points, inputs: of window
-  WindowShape shape;
+  PlaneWindow shape;
   const Tiling& tiling;  ///< of the points
   int blocks = 1;
   double* partial = nullptr;  ///< [block][weights, then sums of the points of each channel]

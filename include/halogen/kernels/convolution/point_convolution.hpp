@@ -62,7 +62,7 @@ struct PointConvolution {
   const T* weights = nullptr;  ///< packed
   const T* bias = nullptr;
   int inputs = 0;
-  WindowShape shape;  ///< a kernel of 1 x 1, any stride and padding
+  PlaneWindow shape;  ///< a kernel of 1 x 1, any stride and padding
 
   void launch(const ExecutionSpace& space, const char* label) const {
     launch_tiles(space, label, output.tiling.tiles_run(), *this, host_bytes(), 0);

@@ -71,7 +71,7 @@ struct PointWeightGradient {
   Input input;
   GradientReader<S> gradient;
   int inputs = 0, outputs = 0;
-  WindowShape shape;                                ///< a kernel of 1 x 1, any stride and padding
+  PlaneWindow shape;                                ///< a kernel of 1 x 1, any stride and padding
   Tiling tiling;                                    ///< of the output
   int blocks = 1, first_block = 0, last_block = 1;  ///< all blocks, and those to launch
   double* partial = nullptr;
@@ -96,7 +96,7 @@ struct PointWeightGradient {
     double* const result = partial + (first_block + team.league_rank()) * partial_size();
     double* const of_bias = result + index_t{outputs} * inputs;
     std::fill_n(of_bias, outputs, 0.0);
-    const WindowShape own;
+    const PlaneWindow own;
     const PointRows<T, GradientReader<S>> gradients(gradient, own, tiling.tile_columns);
     const Interval tiles = tiling.of_block(first_block + team.league_rank(), blocks);
     const index_t at_once = rows_at_once();

@@ -116,11 +116,11 @@ struct TapConvolution {
 
   std::size_t sums_of_a_group() const { return static_cast<std::size_t>(groups.outputs); }
   index_t steps(index_t columns) const { return columns / window.phases(1) + (window.phases(1) > 1 ? 2 : 0); }
-  Ring rows(const Within& within, const WindowShape& shape) const {
+  Ring rows(const Within& within, const PlaneWindow& shape) const {
     return {within, shape, groups.inputs, steps(output.tiling.tile_columns), 1};
   }
   std::size_t host_bytes() const {
-    const WindowShape shape = window.ring();
+    const PlaneWindow shape = window.ring();
     return rows({input, {}, {}}, shape).bytes() + TapList::bytes(window) + Scratch::bytes_of<T>(block_size) +
            Scratch::bytes_of<RowSums>(sums_of_a_group());
   }
@@ -137,7 +137,7 @@ struct TapConvolution {
   void run_on_host(const Team& team) const {
     const Tile tile = output.tile(team);
     Within within{input, window.inputs_of(0, tile.rows), window.inputs_of(1, tile.columns)};
-    const WindowShape shape = window.ring();
+    const PlaneWindow shape = window.ring();
     Ring ring = rows(within, shape);
     Scratch scratch = Scratch::of(team, 1, host_bytes());
     const int phases = window.phases(1);

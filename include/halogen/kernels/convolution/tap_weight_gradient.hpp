@@ -48,7 +48,7 @@ struct TapWeightGradient {
   Points points;
   Windowed window;
   ChannelGroups groups;  ///< outputs: channels of points, inputs: of window
-  WindowShape shape;
+  PlaneWindow shape;
   Tiling tiling;                                    ///< of the points
   int blocks = 1, first_block = 0, last_block = 1;  ///< all blocks, and those to launch
   double* partial = nullptr;

@@ -84,10 +84,10 @@ inline constexpr index_t weight_gradient_rows = 8;  ///< rows that one micro-ker
 
 /// How many columns a tile has, so that its rows of input and gradient stay in L2, and sums in the value type are
 /// short.
-inline index_t weight_gradient_tile_columns(const WindowShape& shape, int inputs, int outputs, index_t columns,
+inline index_t weight_gradient_tile_columns(const PlaneWindow& shape, int inputs, int outputs, index_t columns,
                                             std::size_t value_bytes) {
   const index_t bytes = static_cast<index_t>(value_bytes), vector = vector_bytes / bytes;
-  const index_t input_rows = (weight_gradient_rows - 1) * shape.stride[0] + shape.footprint(0);
+  const index_t input_rows = (weight_gradient_rows - 1) * shape.stride[0] + shape.span(0);
   const index_t per_column = bytes * (inputs * input_rows * shape.stride[1] + outputs * weight_gradient_rows);
   const index_t budget = std::min<index_t>(512, 512 * 1024 / per_column / vector * vector);
   return std::max(index_t{1}, std::min(columns, std::max(2 * vector, budget)));
@@ -103,7 +103,7 @@ struct WeightGradient {
   Input input;
   GradientReader<S> gradient;
   int inputs = 0, outputs = 0;
-  WindowShape shape;
+  PlaneWindow shape;
   Tiling tiling;                                    ///< of the output
   int blocks = 1, first_block = 0, last_block = 1;  ///< all blocks, and those to launch
   double* partial = nullptr;

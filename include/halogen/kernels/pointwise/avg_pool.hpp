@@ -2,7 +2,7 @@
 // points that count.
 #pragma once
 
-#include "halogen/kernels/rows/node_windows.hpp"
+#include "halogen/kernels/rows/space_window.hpp"
 #include "halogen/kernels/tiles/row_kernels.hpp"
 
 namespace halogen::kernels {
@@ -12,16 +12,16 @@ struct PooledPoints {
   index_t begin[spatial_dimensions], end[spatial_dimensions];
   bool all = false;  ///< every window is within them
 
-  HALOGEN_FUNCTION index_t of(const NodeWindows& windows, int d, index_t output) const {
+  HALOGEN_FUNCTION index_t of(const SpaceWindow& windows, int d, index_t output) const {
     const index_t first = windows.input(d, output, 0), last = first + windows.kernel(d);
     return (last < end[d] ? last : end[d]) - (first > begin[d] ? first : begin[d]);
   }
   template <class T>
-  HALOGEN_FUNCTION T scale(const NodeWindows& windows) const {
+  HALOGEN_FUNCTION T scale(const SpaceWindow& windows) const {
     return T(1) / static_cast<T>(windows.kernel(0) * windows.kernel(1) * windows.kernel(2));
   }
   template <class T>
-  HALOGEN_FUNCTION T scale(const NodeWindows& windows, index_t z, index_t y, index_t x) const {
+  HALOGEN_FUNCTION T scale(const SpaceWindow& windows, index_t z, index_t y, index_t x) const {
     if (all) return scale<T>(windows);
     return T(1) / static_cast<T>(of(windows, 0, z) * of(windows, 1, y) * of(windows, 2, x));
   }
@@ -32,7 +32,7 @@ template <class S>
 struct AvgPoolRows {
   using T = compute_type<S>;
   ValueReader<S> input;
-  NodeWindows windows;
+  SpaceWindow windows;
   PooledPoints points;
 
   index_t scratch_size(index_t columns) const { return windows.inputs(2, columns); }
@@ -81,7 +81,7 @@ struct AvgPoolBackwardRows {
   using T = compute_type<S>;
   GradientReader<S> gradient;  ///< of the pooled tensor
   int first = 0;               ///< first input channel of the source that is differentiated
-  NodeWindows windows;
+  SpaceWindow windows;
   PooledPoints points;
 
   index_t scratch_size(index_t columns) const { return columns / windows.stride(2) + windows.kernel(2) + 1; }

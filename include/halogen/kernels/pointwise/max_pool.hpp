@@ -2,7 +2,7 @@
 // Padding is never the largest.
 #pragma once
 
-#include "halogen/kernels/rows/node_windows.hpp"
+#include "halogen/kernels/rows/space_window.hpp"
 #include "halogen/kernels/tiles/row_kernels.hpp"
 
 namespace halogen::kernels {
@@ -37,7 +37,7 @@ template <class S>
 struct MaxPoolRows {
   using T = compute_type<S>;
   ValueReader<S> input;
-  NodeWindows windows;
+  SpaceWindow windows;
 
   index_t scratch_size(index_t columns) const { return windows.inputs(2, columns); }
 
@@ -105,10 +105,10 @@ struct MaxPoolBackwardRows {
   ValueReader<S> input;
   GradientReader<S> gradient;  ///< of the pooled tensor
   int first = 0;               ///< first input channel of the source that is differentiated
-  NodeWindows windows;
+  SpaceWindow windows;
 
   index_t scratch_size(index_t columns) const {
-    const index_t outputs_of = (columns + windows.window[2].footprint()) / windows.stride(2) + 1;
+    const index_t outputs_of = (columns + windows.window[2].span()) / windows.stride(2) + 1;
     return outputs_of + windows.inputs(2, outputs_of) * windows.kernel(0) * windows.kernel(1);
   }
 

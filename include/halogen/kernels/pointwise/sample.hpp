@@ -12,7 +12,7 @@ namespace halogen::kernels {
 
 /// What an output reads in each dimension. `depth` is that of the points that the launch computes.
 struct Samples {
-  Sampled of[spatial_dimensions];
+  SampledWindow of[spatial_dimensions];
   DepthWindow depth;
 };
 
@@ -21,7 +21,7 @@ struct Samples {
 template <class T>
 class TapTable {
  public:
-  static const TapTable& of_outputs(const Sampled& of, index_t begin, index_t count) {
+  static const TapTable& of_outputs(const SampledWindow& of, index_t begin, index_t count) {
     static thread_local TapTable kept;
     if (kept.begin_ != begin || kept.first_.size() != static_cast<std::size_t>(count) || !(kept.of_ == of))
       kept.fill(of, begin, count);
@@ -38,7 +38,7 @@ class TapTable {
   }
 
  private:
-  void fill(const Sampled& of, index_t begin, index_t count) {
+  void fill(const SampledWindow& of, index_t begin, index_t count) {
     of_ = of, begin_ = begin;
     first_.clear(), weights_.clear(), start_.assign(1, 0);
     for (index_t o = begin; o < begin + count; ++o) {
@@ -47,7 +47,7 @@ class TapTable {
       start_.push_back(static_cast<index_t>(weights_.size()));
     }
   }
-  Sampled of_;
+  SampledWindow of_;
   index_t begin_ = 0;
   std::vector<index_t> first_, start_;
   std::vector<T> weights_;
@@ -106,7 +106,7 @@ struct SampleRows {
   struct Beyond {
     bool is_nothing;
     T added, inside;
-    KOKKOS_FUNCTION T at(const Sampled& across, index_t x) const {
+    KOKKOS_FUNCTION T at(const SampledWindow& across, index_t x) const {
       return added + inside * across.outside<T>(x) * static_cast<T>(across.value);
     }
   };
@@ -119,7 +119,7 @@ struct SampleRows {
   }
 
   index_t width(index_t columns) const {
-    const Sampled& of = samples.of[2];
+    const SampledWindow& of = samples.of[2];
     const index_t read = ceil_div(columns * of.in, of.out) + 4 * ceil_div(of.in, of.out) + 4;
     return of.periodic ? read : std::min(of.in, read);
   }
@@ -134,7 +134,7 @@ struct SampleBackwardRows {
   Samples samples;
 
   index_t scratch_size(index_t columns) const {
-    const Sampled& of = samples.of[2];
+    const SampledWindow& of = samples.of[2];
     const index_t read = ceil_div(columns * of.out, of.in) + 5 * ceil_div(of.out, of.in) + 8;
     return 2 * (of.periodic ? read : std::min(of.out, read));
   }

@@ -12,7 +12,7 @@ namespace halogen::kernels {
 template <class T, class Reader>
 class PointRows {
  public:
-  PointRows(const Reader& reader, const WindowShape& shape, index_t columns)
+  PointRows(const Reader& reader, const PlaneWindow& shape, index_t columns)
       : reader_(reader), shape_(shape), line_size_((columns - 1) * shape.stride[1] + 1) {}
 
   std::size_t bytes() const { return Scratch::bytes_of<T>(line_size()); }
@@ -36,7 +36,7 @@ class PointRows {
   std::size_t line_size() const { return shape_.stride[1] == 1 ? 0 : static_cast<std::size_t>(line_size_); }
 
   const Reader& reader_;
-  const WindowShape& shape_;
+  const PlaneWindow& shape_;
   index_t line_size_;
   T* line_ = nullptr;
 };

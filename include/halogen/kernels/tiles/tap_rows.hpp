@@ -14,10 +14,10 @@ struct ChannelGroups {
   int count = 1, outputs = 1, inputs = 1;  ///< outputs, inputs: of one group
 };
 
-/// A window in rows and columns, forward or transposed. Transposed, output i * stride - padding + k * dilation reads
+/// A PlaneWindow, forward or transposed. Transposed, output i * stride - padding + k * dilation reads
 /// input i.
 struct TapWindow {
-  WindowShape shape;
+  PlaneWindow shape;
   bool transposed = false;
 
   HALOGEN_FUNCTION int taps() const { return shape.kernel[0] * shape.kernel[1]; }
@@ -34,10 +34,10 @@ struct TapWindow {
   /// The first and the last input that output o may read.
   HALOGEN_FUNCTION index_t first_input(int d, index_t output) const {
     if (!transposed) return shape.first_input(d, output);
-    return ceil_div(output + shape.padding[d] - (shape.footprint(d) - 1), shape.stride[d]);
+    return ceil_div(output + shape.padding[d] - (shape.span(d) - 1), shape.stride[d]);
   }
   HALOGEN_FUNCTION index_t last_input(int d, index_t output) const {
-    if (!transposed) return shape.first_input(d, output) + shape.footprint(d) - 1;
+    if (!transposed) return shape.first_input(d, output) + shape.span(d) - 1;
     return floor_div(output + shape.padding[d], shape.stride[d]);
   }
   HALOGEN_FUNCTION Interval inputs_of(int d, const Interval& outputs) const {
@@ -45,9 +45,9 @@ struct TapWindow {
   }
 
   /// The window of a ring of rows. It has all phases of a step together.
-  WindowShape ring() const {
+  PlaneWindow ring() const {
     if (!transposed) return shape;
-    WindowShape all;
+    PlaneWindow all;
     for (int d = 0; d < 2; ++d) {
       const index_t first = first_input(d, 0);
       all.kernel[d] = static_cast<int>(last_input(d, shape.stride[d] - 1) - first) + 1;

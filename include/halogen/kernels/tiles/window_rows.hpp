@@ -8,26 +8,28 @@
 
 namespace halogen::kernels {
 
-/// The numbers of a window in rows and columns that kernels need.
-struct WindowShape {
+/// A window in rows and columns: the numbers that kernels need of it.
+struct PlaneWindow {
   int kernel[2] = {1, 1}, stride[2] = {1, 1}, dilation[2] = {1, 1};
   index_t padding[2] = {0, 0};  ///< may be negative in an adjoint
 
-  HALOGEN_FUNCTION index_t footprint(int d) const { return index_t{kernel[d] - 1} * dilation[d] + 1; }
+  HALOGEN_FUNCTION index_t span(int d) const { return index_t{kernel[d] - 1} * dilation[d] + 1; }
   HALOGEN_FUNCTION index_t first_input(int d, index_t output) const { return output * stride[d] - padding[d]; }
   HALOGEN_FUNCTION index_t input(int d, index_t output, int tap) const {
     return first_input(d, output) + index_t{tap} * dilation[d];
   }
 };
 
+using WindowShape [[deprecated("it is called PlaneWindow")]] = PlaneWindow;
+
 /// A ring of input rows, with all channels, for one tile of columns. Output x reads tap k at [tap(k) + x - first].
 template <class T, class Reader>
 class WindowRows {
  public:
   /// rows: how many outputs of a column are computed at once.
-  WindowRows(const Reader& reader, const WindowShape& shape, int channels, index_t columns, index_t rows)
-      : reader_(reader), shape_(shape), channels_(channels), slots_((rows - 1) * shape.stride[0] + shape.footprint(0)) {
-    const index_t inputs = (columns - 1) * shape.stride[1] + shape.footprint(1);
+  WindowRows(const Reader& reader, const PlaneWindow& shape, int channels, index_t columns, index_t rows)
+      : reader_(reader), shape_(shape), channels_(channels), slots_((rows - 1) * shape.stride[0] + shape.span(0)) {
+    const index_t inputs = (columns - 1) * shape.stride[1] + shape.span(1);
     phase_pitch_ = ceil_div(inputs, shape.stride[1]) + slack;
     phase_pitch_ = ceil_div(phase_pitch_, lanes<T>) * lanes<T>;
     pitch_ = phase_pitch_ * shape.stride[1] + lanes<T>;  // not a power of two, because rows must not share cache sets
@@ -43,7 +45,7 @@ class WindowRows {
     if (shape_.stride[1] > 1) line_ = scratch.take<T>(static_cast<std::size_t>(pitch_));
     sample_ = sample;
     first_ = shape_.first_input(1, columns.begin);
-    inputs_ = (columns.size() - 1) * shape_.stride[1] + shape_.footprint(1);
+    inputs_ = (columns.size() - 1) * shape_.stride[1] + shape_.span(1);
     next_ = std::numeric_limits<index_t>::min();
     // What is after the last input is multiplied by zero gradients or dropped. It must still be a finite number.
     const index_t keep = shape_.stride[1] > 1 ? 0 : inputs_;
@@ -53,7 +55,7 @@ class WindowRows {
 
   /// Reads the rows that output row y needs and that are not yet in the ring.
   void advance_to(index_t y) {
-    const index_t begin = shape_.first_input(0, y), end = begin + shape_.footprint(0);
+    const index_t begin = shape_.first_input(0, y), end = begin + shape_.span(0);
     for (next_ = next_ > begin ? next_ : begin; next_ < end; ++next_)
       for (int c = 0; c < channels_; ++c) read(c, next_);
   }
@@ -80,7 +82,7 @@ class WindowRows {
   }
 
   const Reader& reader_;
-  const WindowShape& shape_;
+  const PlaneWindow& shape_;
   index_t channels_, slots_, pitch_ = 0, phase_pitch_ = 0;
   T* rows_ = nullptr;
   T* line_ = nullptr;

@@ -98,7 +98,7 @@ struct WinogradWeightGradient {
   Input input;
   GradientReader<S> gradient;
   int inputs = 0, outputs = 0;
-  WindowShape shape;
+  PlaneWindow shape;
   Tiling tiling;                                    ///< of the output
   int blocks = 1, first_block = 0, last_block = 1;  ///< all blocks, and those to launch
   double* partial = nullptr;

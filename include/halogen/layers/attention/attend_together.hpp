@@ -17,7 +17,7 @@
 #include "halogen/attention/dry_run.hpp"
 #include "halogen/autograd/attention.hpp"
 #include "halogen/autograd/concatenated_pieces.hpp"
-#include "halogen/autograd/pieces.hpp"
+#include "halogen/autograd/flattened_pieces.hpp"
 #include "halogen/autograd/rearranged.hpp"
 #include "halogen/autograd/reshaped.hpp"
 #include "halogen/layers/attention/attention_numbers.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "halogen/array/evaluate/stage.hpp"
-#include "halogen/attention/piece_numbers.hpp"
+#include "halogen/attention/sequence_numbers.hpp"
 #include "halogen/layers/attention/attention_options.hpp"
 
 namespace halogen::detail {
@@ -56,15 +56,16 @@ std::shared_ptr<const PairNumbers> pair_numbers(const Field& of_queries, const O
     AttentionNumbering of_key = attention_numbering<Options>(*keys);
     of_query.first = of_key.first = of_key.listed = Tokens;
     auto made = std::make_shared<PairNumbers>();
-    made->keys = piece_numbers<2, Key>(*keys, of_key);
-    made->queries = OfTokens ? made->keys : piece_numbers<2, Query>(*queries, of_query);  // the list begins with tokens
+    made->keys = sequence_numbers<2, Key>(*keys, of_key);
+    made->queries =
+        OfTokens ? made->keys : sequence_numbers<2, Query>(*queries, of_query);  // the list begins with tokens
     made->count = count_of_numbers<2, Query>(*queries, of_query);
     made->of_table = Options.grid_dimensions > 0;
     made->centre = of_query.centre;
     if (made->of_table) made->tokens = Tokens, made->distances = Options.distances();
     if constexpr (Options.parallel == ContextParallel::deterministic) {
-      if (!OfTokens) made->query_order = piece_order<2, Query>(*queries, of_query);
-      made->key_order = piece_order<2, Key>(*keys, of_key);
+      if (!OfTokens) made->query_order = sequence_order<2, Query>(*queries, of_query);
+      made->key_order = sequence_order<2, Key>(*keys, of_key);
     }
     return made;
   }

@@ -65,9 +65,9 @@ template <AttentionLayerOptions Options, int Heads, class T, class Field, class.
 auto bias_of_distances(const Field& like, const Table&... table) {
   if constexpr (Options.of_distance != nullptr) {
     const auto& mesh = like.field.mesh();
-    const DistanceTable<Options, Heads, T>& kept = mesh.template kept<DistanceTable<Options, Heads, T>>();
+    const DistanceTable<Options, Heads, T>& bias = mesh.template prepared<DistanceTable<Options, Heads, T>>();
     return mask_operand<T>(
-        whole_table<T, Heads>(mesh, kept.entries, kept.values.data(),
+        whole_table<T, Heads>(mesh, bias.entries, bias.values.data(),
                               std::make_integer_sequence<int, std::decay_t<decltype(mesh)>::dimensions>{}));
   } else {
     return (mask_operand<T>(unflatten<1>(transpose<1, 2>(unflatten<1>(table, -1, Heads)), Heads, 1)), ...);

@@ -3,7 +3,7 @@
 // field.
 #pragma once
 
-#include "halogen/array/stages/pieces.hpp"
+#include "halogen/array/stages/flattened_pieces.hpp"
 #include "halogen/attention/head_rows.hpp"
 #include "halogen/core/tensor_view.hpp"
 #include "halogen/kernels/attention/kept_logarithms.hpp"

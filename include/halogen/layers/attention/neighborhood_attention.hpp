@@ -78,7 +78,7 @@ HALOGEN_INLINE void check_division(const Node& node, int dimension, index_t exte
 HALOGEN_INLINE void check_neighborhood(const Node& node, int dimension, index_t extent) {
   const Window& window = node.window[dimension];
   if (window.ends == WindowEnds::divided) return check_division(node, dimension, extent);
-  const index_t least = window.periodic ? window.footprint() : index_t{window.kernel} * window.dilation;
+  const index_t least = window.periodic ? window.span() : index_t{window.kernel} * window.dilation;
   if (window.kernel == 1 || extent >= least) return;
   throw CollectiveError(layer_text(node) + " attends to " + std::to_string(window.kernel) + " points with dilation " +
                         std::to_string(window.dilation) + " of a " + spatial_names[dimension] + " of " +

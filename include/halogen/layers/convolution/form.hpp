@@ -43,7 +43,7 @@ struct Convolution {
   constexpr bool by_taps() const {
     if (groups() > 1) return true;
     if (!gathers_input() || transposed()) return transposed() && !gathers_input();
-    const bool plane = node.window[0].footprint() == 1 && node.window[0].stride == 1;
+    const bool plane = node.window[0].span() == 1 && node.window[0].stride == 1;
     return plane && (node.window[1].stride > 1 || node.window[2].stride > 1);
   }
 
@@ -72,8 +72,8 @@ struct Convolution {
   }
 
   /// The window that it runs: the layer's own, or flipped.
-  constexpr kernels::WindowShape shape() const {
-    kernels::WindowShape shape;
+  constexpr kernels::PlaneWindow shape() const {
+    kernels::PlaneWindow shape;
     for (int d = 0; d < 2; ++d) {
       const Window& window = node.window[1 + d];
       shape.kernel[d] = window.kernel;
@@ -81,7 +81,7 @@ struct Convolution {
       shape.padding[d] = window.padding;
       shape.stride[d] = window.stride;
       if (flips()) {
-        shape.padding[d] = window.footprint() - 1 - window.padding;
+        shape.padding[d] = window.span() - 1 - window.padding;
         shape.stride[d] = 1;
       }
     }

@@ -58,12 +58,12 @@ class ConvolutionRun {
                                      kernel.inputs,  of_.gathers_input(),   first_output(),
                                      layer_inputs(), node_.window[0].kernel};
     launch_range(at_.space(), "halogen::pack_weights", pack.work(), pack);
-    const kernels::WindowShape shape = of_.shape();
+    const kernels::PlaneWindow shape = of_.shape();
     for (int d = 0, level = at_.launch().level; d < 2; ++d) {
       kernel.padding[d] = shape.padding[d];
       kernel.owned[d] = at_.layout().owned(level, 1 + d);
       kernel.readable[d] = {-shape.padding[d],
-                            at_.layout().level(level).extent(1 + d) - shape.padding[d] + shape.footprint(d) - 1};
+                            at_.layout().level(level).extent(1 + d) - shape.padding[d] + shape.span(d) - 1};
     }
     at_.over_tiles(label_, kernel);
   }
@@ -91,7 +91,7 @@ class ConvolutionRun {
     constexpr ConvolutionForm form(F);
     if constexpr (form.stuffs_planes) {
       kernels::DepthWindow planes = depth_window(node_.window[0], at_.layout().owned(node_.level, 0));
-      planes.padding = node_.window[0].footprint() - 1 - planes.padding;
+      planes.padding = node_.window[0].span() - 1 - planes.padding;
       planes.stride = 1;
       taps(kernels::StuffedPlanes<Reader>{reader, planes, node_.window[0].stride}, weights, bias);
     } else if constexpr (form.by_taps) {
@@ -181,7 +181,7 @@ class ConvolutionRun {
     const Window& window = node_.window[0];
     kernels::DepthWindow depth = depth_window(window, at_.layout().owned(at_.launch().level, 0));
     if (of_.transposed()) return depth;
-    depth.padding = window.footprint() - 1 - window.padding;  // by lists of taps as well
+    depth.padding = window.span() - 1 - window.padding;  // by lists of taps as well
     depth.stride = 1;
     return depth;
   }

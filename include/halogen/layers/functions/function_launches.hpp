@@ -2,7 +2,7 @@
 // all.
 #pragma once
 
-#include <any>
+#include <memory>
 #include <utility>
 
 #include "halogen/plan/planner.hpp"
@@ -28,16 +28,15 @@ struct BackwardLaunches {
   /// has written its share.
   template <class S, class Context, class Compute, class Write>
   static void take_share(const LaunchAt<S>& at, Context& context, Compute compute, Write write) {
-    std::any& kept = context.kept[at.launch().node];
+    const int node = at.launch().node;
     using Found = decltype(compute());
-    if (!kept.has_value()) {
-      Found found = compute();
-      for (const Launch& other : at.plan().launches) found.launches += shares(at.launch(), other);
-      kept = std::move(found);
-    }
-    auto& found = std::any_cast<Found&>(kept);
-    write(found);
-    if (--found.launches == 0) kept.reset();
+    const auto found = context.kept.template get<Found>(node, [&] {
+      auto made = std::make_shared<Found>(compute());
+      for (const Launch& other : at.plan().launches) made->launches += shares(at.launch(), other);
+      return made;
+    });
+    write(*found);
+    if (--found->launches == 0) context.kept.drop(node);
   }
   /// Emits them. more(launch): reads after those of the values.
   template <class Of, class More>

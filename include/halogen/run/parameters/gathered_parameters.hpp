@@ -9,8 +9,8 @@
 #include "halogen/run/arena.hpp"
 #include "halogen/run/parameters/parameter_schedule.hpp"
 #include "halogen/run/parameters/parameter_sharding.hpp"
-#include "halogen/run/parameters/point_moves.hpp"
-#include "halogen/tensor/transport_image.hpp"
+#include "halogen/run/parameters/point_move.hpp"
+#include "halogen/tensor/transport_copy.hpp"
 
 namespace halogen {
 
@@ -18,7 +18,7 @@ namespace halogen {
 /// has one reduce_scatter, which runs until the next gradient begins. At the end one all_reduce sums this rank's 1/N of
 /// the gradient over the ranks GradientSum::rest. Each rank's arrays have the order of the buckets' pieces. A group of
 /// one rank reads and writes them in place. Of a table of numbers for each point, a rank has those of its own points
-/// (PointMoves) in place of the whole.
+/// (PointMove) in place of the whole.
 template <class T>
 class GatheredParameters {
  public:
@@ -29,7 +29,7 @@ class GatheredParameters {
         sum_(std::move(sum)),
         staging_(std::move(staging)),
         schedule_(layout.plan(), buckets(), sizeof(T)),
-        pieces_(detail::point_pieces(layout, *sharding_)),
+        transfers_(detail::point_transfers(layout, *sharding_)),
         bytes_of_each_(static_cast<std::size_t>(buckets().ranks())),
         counts_(bytes_of_each_.size()),
         places_(static_cast<std::size_t>(buckets().size())),
@@ -87,8 +87,8 @@ class GatheredParameters {
   /// Completes the reduction that is under way.
   void end_reduction();
 
-  detail::PointMoves<T>* moves_of(int bucket) const { return moves_[static_cast<std::size_t>(bucket)].get(); }
-  detail::PointMoves<T>* moves_of_parameter(int parameter) const { return moves_of(buckets().bucket_of(parameter)); }
+  detail::PointMove<T>* moves_of(int bucket) const { return moves_[static_cast<std::size_t>(bucket)].get(); }
+  detail::PointMove<T>* moves_of_parameter(int parameter) const { return moves_of(buckets().bucket_of(parameter)); }
 
   std::size_t group_rank() const { return static_cast<std::size_t>(sharding_->group.rank()); }
   std::size_t own_count() const { return static_cast<std::size_t>(buckets().values_per_rank()); }
@@ -103,14 +103,14 @@ class GatheredParameters {
   GradientSum sum_;
   std::shared_ptr<Arena> staging_;
   detail::ParameterSchedule schedule_;
-  std::vector<detail::PointPieces> pieces_;  ///< until reserve() makes the moves
+  std::vector<detail::PointTransfers> transfers_;  ///< until reserve() makes the moves
   std::vector<std::size_t> bytes_of_each_, counts_;
   execution_space space_;
-  TransportImage<T> staging_image_, gradient_image_;
-  std::vector<Place> places_;                                  // declared after the buffers, so that requests end first
-  std::vector<std::unique_ptr<detail::PointMoves<T>>> moves_;  ///< by bucket, null for those that are gathered whole
+  TransportCopy<T> staging_copy_, gradient_copy_;
+  std::vector<Place> places_;                                 // declared after the buffers, so that requests end first
+  std::vector<std::unique_ptr<detail::PointMove<T>>> moves_;  ///< by bucket, null for those that are gathered whole
   Request reduction_;
-  int reduced_points_ = -1;  ///< the bucket whose PointMoves are taking the gradient back
+  int reduced_points_ = -1;  ///< the bucket whose PointMove are taking the gradient back
   T* values_ = nullptr;
   T* gradient_ = nullptr;
 };
@@ -118,11 +118,11 @@ class GatheredParameters {
 template <class T>
 void GatheredParameters<T>::reserve() {
   staging_->reserve(schedule_.staging_bytes());
-  staging_image_.reserve("halogen::staging_image", schedule_.staging_bytes() / sizeof(T), sharding_->group);
-  gradient_image_.reserve("halogen::gradient_image", own_count(), sharding_->group, sum_.rest);
-  for (detail::PointPieces& piece : std::exchange(pieces_, {})) {
-    const auto bucket = static_cast<std::size_t>(piece.bucket());
-    moves_[bucket] = std::make_unique<detail::PointMoves<T>>(std::move(piece), sharding_->group, sum_.over_group);
+  staging_copy_.reserve("halogen::staging_copy", schedule_.staging_bytes() / sizeof(T), sharding_->group);
+  gradient_copy_.reserve("halogen::gradient_copy", own_count(), sharding_->group, sum_.rest);
+  for (detail::PointTransfers& transfers : std::exchange(transfers_, {})) {
+    const auto bucket = static_cast<std::size_t>(transfers.bucket());
+    moves_[bucket] = std::make_unique<detail::PointMove<T>>(std::move(transfers), sharding_->group, sum_.over_group);
   }
 }
 
@@ -157,10 +157,10 @@ void GatheredParameters<T>::after(int launch) {
 template <class T>
 void GatheredParameters<T>::finish() {
   end_reduction();
-  if (alone()) gradient_image_.put(space_, gradient_, 0, own_count());
-  sum_over_ranks(space_, sum_.rest, "halogen::gradient", gradient_image_.at(gradient_, 0),
+  if (alone()) gradient_copy_.put(space_, gradient_, 0, own_count());
+  sum_over_ranks(space_, sum_.rest, "halogen::gradient", gradient_copy_.at(gradient_, 0),
                  static_cast<index_t>(own_count()));
-  gradient_image_.get(space_, gradient_, 0, own_count());
+  gradient_copy_.get(space_, gradient_, 0, own_count());
 }
 
 template <class T>
@@ -180,17 +180,17 @@ T* GatheredParameters<T>::gradient(int parameter) {
 template <class T>
 void GatheredParameters<T>::gather(const detail::BucketStay& stay) {
   const ParameterBuckets::Bucket& bucket = buckets()[stay.bucket];
-  if (detail::PointMoves<T>* points = moves_of(stay.bucket)) {
+  if (detail::PointMove<T>* points = moves_of(stay.bucket)) {
     points->gather(space_, values_ + bucket.offset);
     place(stay.bucket).arriving = &stay;
     place(stay.bucket).value = points->values();
     return;
   }
   const auto piece = static_cast<std::size_t>(bucket.piece);
-  T* const whole = staging_image_.at(staging(), offset(stay));
+  T* const whole = staging_copy_.at(staging(), offset(stay));
   const T* own = values_ + bucket.offset;
-  if (staging_image_.needed()) {
-    staging_image_.put(space_, own, offset(stay) + piece * group_rank(), piece);
+  if (staging_copy_.needed()) {
+    staging_copy_.put(space_, own, offset(stay) + piece * group_rank(), piece);
     own = whole + piece * group_rank();
   }
   settle(space_, sharding_->group,
@@ -207,14 +207,14 @@ void GatheredParameters<T>::arrive(int bucket) {
   Place& place = this->place(bucket);
   if (place.arriving == nullptr) return;
   const detail::BucketStay& stay = *std::exchange(place.arriving, nullptr);
-  if (detail::PointMoves<T>* points = moves_of(bucket)) return points->arrive();
+  if (detail::PointMove<T>* points = moves_of(bucket)) return points->arrive();
   place.request.wait();
-  staging_image_.get(space_, staging() + offset(stay), offset(stay), whole_count(stay));
+  staging_copy_.get(space_, staging() + offset(stay), offset(stay), whole_count(stay));
 }
 
 template <class T>
 void GatheredParameters<T>::open(const detail::BucketStay& stay) {
-  if (detail::PointMoves<T>* points = moves_of(stay.bucket)) {
+  if (detail::PointMove<T>* points = moves_of(stay.bucket)) {
     launch_range(space_, "halogen::no_gradient", points->needed(), kernels::SetZero<T>{points->gradient()});
     place(stay.bucket).gradient = points->gradient();
     return;
@@ -231,14 +231,14 @@ void GatheredParameters<T>::reduce(const detail::BucketStay& stay) {
   const auto piece = static_cast<std::size_t>(bucket.piece);
   place(stay.bucket).gradient = nullptr;
   end_reduction();
-  if (detail::PointMoves<T>* points = moves_of(stay.bucket)) {
+  if (detail::PointMove<T>* points = moves_of(stay.bucket)) {
     points->reduce(space_);
     reduced_points_ = stay.bucket;
     return;
   }
-  staging_image_.put(space_, staging() + offset(stay), offset(stay), whole_count(stay));
-  const T* const whole = staging_image_.at(staging(), offset(stay));
-  T* const own = gradient_image_.at(gradient_, static_cast<std::size_t>(bucket.offset));
+  staging_copy_.put(space_, staging() + offset(stay), offset(stay), whole_count(stay));
+  const T* const whole = staging_copy_.at(staging(), offset(stay));
+  T* const own = gradient_copy_.at(gradient_, static_cast<std::size_t>(bucket.offset));
   if (!sum_.over_group) {
     settle(space_, sharding_->group, "halogen::gradient");
     detail::copy_bytes(own, whole + piece * group_rank(), piece * sizeof(T));
@@ -256,7 +256,7 @@ void GatheredParameters<T>::end_reduction() {
   const ParameterBuckets::Bucket& bucket = buckets()[points];
   const auto offset = static_cast<std::size_t>(bucket.offset);
   moves_of(points)->finish(space_, gradient_ + offset, bucket.piece);
-  gradient_image_.put(space_, gradient_ + offset, offset, static_cast<std::size_t>(bucket.piece));
+  gradient_copy_.put(space_, gradient_ + offset, offset, static_cast<std::size_t>(bucket.piece));
 }
 
 }  // namespace halogen

@@ -12,7 +12,7 @@ namespace halogen {
 /// A bucket is a range of the flat array that is gathered as one, and whose gradient is reduced as one. It has the
 /// parameters of one layer and of the layers before it that are read together with it (Operation::read_with_next). It
 /// has several such layers in a row if they fit `most_values`. A table of numbers for each point is a bucket of its own
-/// (point_pieces.hpp). Each rank keeps one piece of every bucket. All pieces
+/// (point_transfers.hpp). Each rank keeps one piece of every bucket. All pieces
 /// have ceil(values / ranks) values; zeros fill up the last ones. After its pieces each rank keeps all buffers, which
 /// are in no bucket.
 class ParameterBuckets {

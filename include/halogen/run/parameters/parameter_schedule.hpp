@@ -15,7 +15,7 @@ namespace halogen::detail {
 struct BucketStay {
   int bucket = 0;
   bool gradient = false;
-  bool of_points = false;  ///< a table of numbers for each point: its memory is elsewhere (PointMoves)
+  bool of_points = false;  ///< a table of numbers for each point: its memory is elsewhere (PointMove)
   int last_use = 0;        ///< the last launch that uses it: after it, a gradient is complete
   Block block;  ///< parameters: from the start of their gather; a gradient: until the next one needs its place
 };

@@ -11,7 +11,7 @@
 #include "halogen/core/philox.hpp"
 #include "halogen/placement/placement.hpp"
 #include "halogen/plan/trace.hpp"
-#include "halogen/tensor/transport_image.hpp"
+#include "halogen/tensor/transport_copy.hpp"
 
 namespace halogen {
 
@@ -116,27 +116,26 @@ Parameters<ModelType, T> initial_parameters(std::uint64_t seed) {
 }
 
 /// Partial -> Replicate: one all_reduce of the whole bucket, in place; staged where the transport does not take device
-/// memory, in `image`, which allocates at the first call alone. `gradient` and the result share their memory: once.
+/// memory, in `copy`, which allocates at the first call alone. `gradient` and the result share their memory: once.
 template <class To, class ModelType, class T>
   requires std::is_same_v<To, Replicate>
-Parameters<ModelType, T> redistribute(const Parameters<ModelType, T, Partial<Sum>>& gradient,
-                                      TransportImage<T>& image) {
+Parameters<ModelType, T> redistribute(const Parameters<ModelType, T, Partial<Sum>>& gradient, TransportCopy<T>& copy) {
   const Communicator& ranks = gradient.summed_over();
   if (ranks.size() > 1) {
     const execution_space space;
     const auto count = static_cast<std::size_t>(Parameters<ModelType, T>::trained);
-    image.reserve("halogen::gradient_image", count, ranks);
-    image.put(space, gradient.data(), 0, count);
-    sum_over_ranks(space, ranks, "halogen::gradient", image.at(gradient.data(), 0), static_cast<index_t>(count));
-    image.get(space, gradient.data(), 0, count);
+    copy.reserve("halogen::gradient_copy", count, ranks);
+    copy.put(space, gradient.data(), 0, count);
+    sum_over_ranks(space, ranks, "halogen::gradient", copy.at(gradient.data(), 0), static_cast<index_t>(count));
+    copy.get(space, gradient.data(), 0, count);
   }
   return Parameters<ModelType, T>(gradient.view());
 }
 template <class To, class ModelType, class T>
   requires std::is_same_v<To, Replicate>
 Parameters<ModelType, T> redistribute(const Parameters<ModelType, T, Partial<Sum>>& gradient) {
-  TransportImage<T> image;
-  return redistribute<To>(gradient, image);
+  TransportCopy<T> copy;
+  return redistribute<To>(gradient, copy);
 }
 
 }  // namespace halogen

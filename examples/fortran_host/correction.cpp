@@ -1,0 +1,5 @@
+#include "model.hpp"
+
+#include <halogen/export.hpp>
+
+HALOGEN_EXPORT(correction, Correction, float);

@@ -1,8 +1,0 @@
-// Share HALOGEN_PART of the list of halogen::compiled. Shares are sources, so that they are compiled side by side.
-#include <halogen/halogen.hpp>
-
-#define HALOGEN_LISTED_ARRAY 1
-#define HALOGEN_LISTED_NETWORK 1
-#define HALOGEN_LISTED_PART(n) (n == HALOGEN_PART)
-#define HALOGEN_INSTANTIATION template
-#include <halogen/compiled/instantiate.hpp>

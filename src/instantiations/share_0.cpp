@@ -1,2 +1,0 @@
-#define HALOGEN_PART 0
-#include "share.hpp"

@@ -1,2 +1,0 @@
-#define HALOGEN_PART 1
-#include "share.hpp"

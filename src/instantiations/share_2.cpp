@@ -1,2 +1,0 @@
-#define HALOGEN_PART 2
-#include "share.hpp"

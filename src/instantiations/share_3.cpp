@@ -1,2 +1,0 @@
-#define HALOGEN_PART 3
-#include "share.hpp"

@@ -1,2 +1,0 @@
-#define HALOGEN_PART 4
-#include "share.hpp"

@@ -1,2 +1,0 @@
-#define HALOGEN_PART 5
-#include "share.hpp"
