@@ -1,6 +1,6 @@
 // A product that is still to be summed over ranks, assigned to a field that is whole.
 // expect: why::input_is_partial<0>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 template <class P>
 using Matrix = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, hg::Mesh<"line">, P>;

@@ -42,9 +42,8 @@ struct of_output {};
 template <int MeshDimension, int TensorDimension>
 struct channels_are_cut {};
 
-/// A field given to a network or to attention, and a product in an expression, must be a value, not a sum that is still
-/// due. Fix: redistribute to
-/// Replicate or Shard.
+/// A field given to a network, a loss or to attention, and an operand of an expression, must be a value, not a sum that
+/// is still due; so must a field that is assigned to. Fix: redistribute to Replicate or Shard.
 template <int MeshDimension>
 struct input_is_partial {};
 

@@ -291,7 +291,7 @@ const double infinity = std::numeric_limits<double>::infinity(), nan = std::nume
 
 /// The slope of f at x beside the right one.
 template <class F>
-void check_slope(const char* name, const std::vector<double>& x, const std::vector<double>& expected, F f) {
+void check_slope(const std::string& name, const std::vector<double>& x, const std::vector<double>& expected, F f) {
   compare(name, std::get<1>(derived(f, points(x))).to_host(), expected, {x}, false);
 }
 
@@ -315,7 +315,7 @@ TEST_CASE("points that a function does not choose owe nothing, though their deri
 
 TEST_CASE("what is 0 by choice stays 0 beside an infinite cotangent") {
   const std::vector<double> x{-1, 4};
-  const auto check = [&](const char* name, auto f) { check_slope(name, x, {0, 0.25}, f); };
+  const auto check = [&](const std::string& name, auto f) { check_slope(name, x, {0, 0.25}, f); };
   check("where", [](auto u) { return hg::sqrt(hg::where(u > 0.0, u, 0.0)); });
   check("relu", [](auto u) { return hg::sqrt(hg::relu(u)); });
   check("clamp", [](auto u) { return hg::sqrt(hg::clamp(u, 0.0, 9.0)); });
@@ -332,7 +332,7 @@ TEST_CASE_TEMPLATE("integers: nothing traps; by 0 is 0, overflows wrap", T, std:
   const std::vector<T> b{2, 2, static_cast<T>(-2), static_cast<T>(-2), minus_one, 0, 0, 0, 5};
   const auto u = points(a), v = points(b);
   // In 128 bits, then cut to the type of C++'s operator: what wraps.
-  const auto check = [&](const char* name, const auto& expression, auto expected) {
+  const auto check = [&](const std::string& name, const auto& expression, auto expected) {
     using R = typename std::decay_t<decltype(expression)>::value_type;
     const Points<R> field = expression;
     const auto found = field.to_host();
@@ -369,7 +369,7 @@ TEST_CASE_TEMPLATE("integers: nothing traps; by 0 is 0, overflows wrap", T, std:
 }
 
 TEST_CASE("the larger and the smaller of a signed and an unsigned integer, and bounds of either sign") {
-  const auto check = [](const char* name, const auto& expression, const auto& expected) {
+  const auto check = [](const std::string& name, const auto& expression, const auto& expected) {
     using R = typename std::decay_t<decltype(expression)>::value_type;
     static_assert(std::is_same_v<std::vector<R>, std::decay_t<decltype(expected)>>);
     CAPTURE(name);
@@ -429,7 +429,7 @@ TEST_CASE_TEMPLATE("reals that are cast to integers stay in range", T, std::int8
 }
 
 TEST_CASE("floor_divide, lerp, logaddexp, softplus, logit at their ends") {
-  const auto real = [](const char* name, const auto& expression, const std::vector<double>& expected) {
+  const auto real = [](const std::string& name, const auto& expression, const std::vector<double>& expected) {
     const Points<double> field = expression;
     compare(name, field.to_host(), expected, {}, true);
   };
@@ -453,7 +453,7 @@ TEST_CASE("floor_divide, lerp, logaddexp, softplus, logit at their ends") {
   real("logit", hg::logit(of({0, 1, 0.25, -1, 2, infinity, nan})),
        {-infinity, infinity, -std::log(3.0), nan, nan, nan, nan});
   real("logit of integers", hg::logit(points(std::vector<int>{0, 1, 2})), {-infinity, infinity, nan});
-  const auto slopes = [&](const char* name, auto f, const std::vector<double>& x, const std::vector<double>& y,
+  const auto slopes = [&](const std::string& name, auto f, const std::vector<double>& x, const std::vector<double>& y,
                           const std::vector<double>& by_x, const std::vector<double>& by_y) {
     const auto [value, dx, dy] = derived(f, points(x), points(y));
     compare(name, dx.to_host(), by_x, {x, y}, false);
@@ -560,30 +560,30 @@ PlaneOf<T> plane(index_t rows, const std::vector<T>& values) {
 
 /// A number made of x, and its gradient.
 template <class F>
-void check_number(const char* name, const std::vector<double>& x, double value, const std::vector<double>& slopes,
-                  F f) {
+void check_number(const std::string& name, const std::vector<double>& x, double value,
+                  const std::vector<double>& slopes, F f) {
   CAPTURE(name);
   const auto [found, slope] = hg::value_and_grad_of(f, points(x));
   compare(name, {found}, {value}, {}, false);
-  compare(name + std::string("'"), slope.to_host(), slopes, {x}, false);
+  compare(name + "'", slope.to_host(), slopes, {x}, false);
 }
 /// A row made of one row of x, and the gradient of its sum, each point with a weight: 1, 2, ...
 template <class F>
-void check_row(const char* name, const std::vector<double>& x, const std::vector<double>& values,
+void check_row(const std::string& name, const std::vector<double>& x, const std::vector<double>& values,
                const std::vector<double>& slopes, F f) {
   const auto [value, pull] = hg::vjp(f, plane(1, x));
   compare(name, value.to_host(), values, {}, false);
   std::vector<double> weights(values.size());
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<double>(i + 1);
   const Plane slope = std::get<0>(pull(plane(1, weights)));
-  compare(name + std::string("'"), slope.to_host(), slopes, {x}, false);
+  compare(name + "'", slope.to_host(), slopes, {x}, false);
 }
 
 TEST_CASE("sums, negatives, comparisons and truths of every pair of ends") {
   const Table table;
   const auto x = table.stored.values("firsts"), y = table.stored.values("seconds");
   const auto u = points(x), v = points(y);
-  const auto check = [&](const char* name, const auto& expression, auto expected) {
+  const auto check = [&](const std::string& name, const auto& expression, auto expected) {
     const Points<double> field = hg::cast<double>(expression);
     std::vector<double> right(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) right[i] = static_cast<double>(expected(x[i], y[i]));
@@ -632,7 +632,7 @@ TEST_CASE_TEMPLATE("functions of reals of extreme and unsigned integers are thos
   using Limits = std::numeric_limits<T>;
   const std::vector<T> x{Limits::min(), static_cast<T>(-1), 0, 1, 2, Limits::max()};
   const auto u = points(x);
-  const auto check = [&](const char* name, const auto& expression, auto expected) {
+  const auto check = [&](const std::string& name, const auto& expression, auto expected) {
     using R = typename std::decay_t<decltype(expression)>::value_type;
     const double tolerance = std::is_same_v<R, float> ? 2e-7 : 4e-15;
     const Points<double> field = hg::cast<double>(expression);

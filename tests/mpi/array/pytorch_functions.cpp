@@ -448,7 +448,7 @@ struct MovedPoints {
       return a == b;
   }
   template <class F>
-  void operator()(const char* name, F f) const {
+  void operator()(const std::string& name, F f) const {
     CAPTURE(name);
     const auto field = numbers(false), special_field = numbers(true);
     using Result = hg::FieldOf<hg::expression_of<decltype(f(field))>>;
