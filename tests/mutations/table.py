@@ -393,4 +393,10 @@ TABLE = [
             "mpi.zarr_files 3"),
     Mistake("last_share_of_a_checkpoint_is_short", "io/checkpoint_shares.hpp",
             "«begin + (end - begin) * (part + 1) / parts»}", "begin + (end - begin) / parts * (part + 1)", "mpi.checkpoints 3"),
+
+    # hosts
+    Mistake("ranks_of_a_host_keep_their_order", "hosts/host_mesh.hpp",
+            'comm.split(0, «static_cast<int>(place)», "host")', "comm.rank()", "mpi.host_decomposition 4: uneven*"),
+    Mistake("host_array_has_one_channel", "hosts/host_array.hpp",
+            "n * stride[0] + «c * stride[1]»", "0 * c", "mpi.host_decomposition 1: an array*"),
 ]
