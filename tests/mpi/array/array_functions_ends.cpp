@@ -810,7 +810,7 @@ TEST_CASE("rows of a field at zeros, equal values, infinities and NaN are PyTorc
   CHECK(wrapped.to_host() == std::vector<std::int64_t>{most, std::numeric_limits<std::int64_t>::min(), most - 2});
   const PlaneOf<std::int64_t> widened = hg::cumulative_sum<1>(plane<unsigned>(1, {4000000000u, 4000000000u}));
   CHECK(widened.to_host() == std::vector<std::int64_t>{4000000000, 8000000000});
-  const PlaneOf<std::uint64_t> own = hg::cumulative_sum<1>(plane<std::uint64_t>(1, {~std::uint64_t{0}, 2}));
+  const Points<std::uint64_t> own = hg::cumulative_sum<0>(points(std::vector<std::uint64_t>{~std::uint64_t{0}, 2}));
   CHECK(own.to_host() == std::vector<std::uint64_t>{~std::uint64_t{0}, 1});
   using Whole = hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn>, Line, hg::Replicate>;
   const auto whole = [](const std::vector<double>& x) { return hg::redistribute<Whole>(plane(2, x)); };
