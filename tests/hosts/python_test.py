@@ -93,6 +93,13 @@ def check_alone(exported):
         assert len(list(third.parameters())) == third.about.parameters
 
 
+def check_symbols(library):
+    """Only the prefix's functions are visible."""
+    told = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+    names = [line.split()[-1] for line in told.splitlines()]
+    assert len(names) == 15 and all(name.startswith("small_") for name in names), names
+
+
 def check_torch(small):
     try:
         import torch
@@ -189,6 +196,7 @@ def main():
                 sys.exit(77)
             check_pieces(small, MPI.COMM_WORLD)
         else:
+            check_symbols(sys.argv[1])
             check_alone(small)
             check_torch(small)
             check_xarray(small)

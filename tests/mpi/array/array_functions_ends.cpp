@@ -831,4 +831,45 @@ TEST_CASE("isclose and allclose of integers of either sign compare their values"
   CHECK_FALSE(hg::allclose(s, u).item());
 }
 
+TEST_CASE("products of infinities, NaN and zeros are those of plain loops") {
+  using Whole = hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn>, Line, hg::Replicate>;
+  using Vector = hg::Sharded<hg::Tensor<double, hg::dyn>, Line, hg::Replicate>;
+  const std::vector<double> x{0, -0.0, 2, -3, infinity, -infinity, nan, 1e200}, y{1, 2, -1, 0, 3, 1, 2, 1};
+  const Vector v = hg::redistribute<Vector>(points(x));
+  const Whole a = hg::redistribute<Whole>(plane(2, x)), b = hg::redistribute<Whole>(plane(2, y));
+  std::vector<double> outer, product, kron, cross, covariance;
+  for (const double first : x)
+    for (const double second : x) outer.push_back(first * second);
+  for (std::size_t i = 0; i < 2; ++i)
+    for (std::size_t j = 0; j < 2; ++j) {
+      double sum = 0;
+      for (std::size_t k = 0; k < 4; ++k) sum += x[4 * i + k] * y[4 * j + k];
+      product.push_back(sum);
+    }
+  for (std::size_t i = 0; i < 2; ++i)
+    for (std::size_t k = 0; k < 2; ++k)
+      for (std::size_t j = 0; j < 4; ++j)
+        for (std::size_t l = 0; l < 4; ++l) kron.push_back(x[4 * i + j] * y[4 * k + l]);
+  for (std::size_t i = 0; i < 8; ++i) cross.push_back(x[i] * y[7 - i] - y[i] * x[7 - i]);
+  for (std::size_t i = 0; i < 2; ++i)
+    for (std::size_t j = 0; j < 2; ++j) {  // the second row has no finite mean
+      double sum = 0;
+      for (std::size_t k = 0; k < 4; ++k)
+        sum += (x[4 * i + k] - (i == 0 ? -0.25 : nan)) * (x[4 * j + k] - (j == 0 ? -0.25 : nan));
+      covariance.push_back(sum / 3);
+    }
+  const auto of = [](const std::string& name, const auto& field, const std::vector<double>& expected) {
+    compare(name, field.to_host(), expected, {}, false);
+  };
+  of("outer", Whole(hg::einsum<"i,j->ij">(v, v)), outer);
+  of("linear", Whole(hg::matmul(a, hg::transpose<0, 1>(b))), product);
+  of("tensordot, einsum of two operands", Whole(hg::einsum<"ik,jk->ij">(a, b)), product);
+  of("kron", Whole(hg::flatten<0, 1>(hg::flatten<2, 3>(hg::einsum<"ij,kl->ikjl">(a, b)))), kron);
+  const Points<double> p = points(x), q = points(y), turned_p = points(std::vector<double>(x.rbegin(), x.rend())),
+                       turned_q = points(std::vector<double>(y.rbegin(), y.rend()));
+  of("cross", Points<double>(p * turned_q - q * turned_p), cross);
+  const auto deviation = a - hg::mean<1>(a, hg::keep_dimensions);
+  of("cov", Whole(hg::einsum<"in,jn->ij">(deviation, deviation) / 3.0), covariance);
+}
+
 }  // namespace test_array_functions_ends
