@@ -33,13 +33,7 @@ function(halogen_export name)
   file(CONFIGURE OUTPUT "${folder}/${name}.h" CONTENT
 "/* The model that was exported as ${name}: halogen/model.h has the contracts. */
 #include <halogen/model.h>
-#ifdef __cplusplus
-extern \"C\" {
-#endif
 HALOGEN_MODEL(${name})
-#ifdef __cplusplus
-}
-#endif
 ")
   target_include_directories(${name} INTERFACE "${folder}" $<TARGET_PROPERTY:halogen::halogen,INTERFACE_INCLUDE_DIRECTORIES>)
   halogen_fortran_module(${name} "${folder}/${name}.f90")

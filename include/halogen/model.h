@@ -5,7 +5,7 @@
  *   HALOGEN_MODEL(unet)                                  declares unet_create, unet_infer, ...
  *
  * Each function that returns int32_t returns a code of halogen_code; unet_error() has the sentence. All calls but
- * about, error, explain and destroy are collective over the ranks of the model's communicator. What is wrong with one
+ * about, memory, error and explain are collective over the ranks of the model's communicator. What is wrong with one
  * rank's arguments is refused on all ranks, with the same sentence, before anything is moved. No exception leaves a
  * function, and none ends the process.
  */
@@ -18,7 +18,11 @@
 #define HALOGEN_MODEL_ABI 1
 
 #ifdef __cplusplus
-extern "C" {
+#define HALOGEN_C_BEGIN extern "C" {
+#define HALOGEN_C_END }
+#else
+#define HALOGEN_C_BEGIN
+#define HALOGEN_C_END
 #endif
 
 enum halogen_code {
@@ -96,6 +100,7 @@ typedef struct halogen_about {
  * error         the sentence of the last call of this thread that did not return HALOGEN_OK.
  */
 #define HALOGEN_MODEL(prefix)                                                                                          \
+  HALOGEN_C_BEGIN                                                                                                      \
   typedef struct prefix##_model prefix##_model;                                                                        \
   const halogen_about* prefix##_about(void);                                                                           \
   int32_t prefix##_create(prefix##_model** model, const halogen_setup* setup);                                         \
@@ -114,10 +119,7 @@ typedef struct halogen_about {
   int64_t prefix##_memory(prefix##_model* model);                                                                      \
   const char* prefix##_explain(prefix##_model* model);                                                                 \
   const char* prefix##_error(void);                                                                                    \
-  void prefix##_destroy(prefix##_model* model);
-
-#ifdef __cplusplus
-}
-#endif
+  void prefix##_destroy(prefix##_model* model);                                                                        \
+  HALOGEN_C_END
 
 #endif

@@ -7,15 +7,11 @@
 docs/hosts.md of Halogen tells the whole.
 """
 from ._build import CompileError, compile
-from ._model import Error, Model, Trainer
-from ._model import Exported as _Exported
+from ._model import Error, Exported, Model, Trainer
 
 __all__ = ["CompileError", "Error", "Exported", "Model", "Trainer", "compile", "load"]
 
 
 def load(library, prefix):
     """The model that HALOGEN_EXPORT(prefix, ...) named, of a library that halogen_export of CMake has built."""
-    return _Exported(library, prefix)
-
-
-Exported = _Exported
+    return Exported(library, prefix)

@@ -98,13 +98,15 @@ class ExportedModel {
   void load(const char* path) {
     agree(mesh_.world(), [&] { require(path != nullptr, "load: the path is null: name a safetensors file"); });
     load_parameters(path, parameters_, mesh_.world());
-    int has_state = mesh_.rank() == 0 && contents_of_file(path).find(steps_name) != nullptr ? 1 : 0;
-    mesh_.world().broadcast(&has_state, sizeof has_state, 0);
-    if constexpr (trains<Training>)
-      if (has_state != 0) {
-        load_checkpoint(path, trainer(), mesh_.world());
-        parameters_ = trainer_->parameters();
-      }
+    if constexpr (trains<Training>) {
+      int has_state = agree(mesh_.world(), [&] {
+        return mesh_.rank() == 0 && contents_of_file(path).find(steps_name) != nullptr ? 1 : 0;
+      });
+      mesh_.world().broadcast(&has_state, sizeof has_state, 0);
+      if (has_state == 0) return;
+      load_checkpoint(path, trainer(), mesh_.world());
+      parameters_ = trainer_->parameters();
+    }
   }
 
   void save(const char* path) const {
@@ -120,7 +122,7 @@ class ExportedModel {
       require(i >= 0 && i < outputs, "output: " + std::to_string(i) + " is no output of " + std::to_string(outputs));
       require(shape != nullptr, "output: shape is null");
     });
-    const HostPiece piece = output_piece(evaluation<PlanKind::inference>(), i);
+    const HostPiece piece = output_piece(i);
     *shape = halogen_array{nullptr, host_type_of<T>, piece.rank, {}, {}};
     for (int d = 0; d < piece.rank; ++d) {
       shape->extent[d] = piece.dimension(d).size();
@@ -141,12 +143,10 @@ class ExportedModel {
       throw CollectiveError(
           "vjp: nothing is kept: call infer with keep 1 before, and no other call that computes between");
     auto& evaluation = this->template evaluation<PlanKind::vjp>();
-    using E = std::remove_reference_t<decltype(evaluation)>;
     std::array<HostArray5, outputs> of_outputs;
     std::array<HostArray5, inputs> of_inputs;
     agree(mesh_.world(), [&] {
-      check("vjp", "cotangent", given, cotangents, of_outputs, false,
-            [&](int i) { return output_piece(evaluation, i); });
+      check("vjp", "cotangent", given, cotangents, of_outputs, false, [&](int i) { return output_piece(i); });
       check("vjp", "gradient", wanted, gradients, of_inputs, true, [&](int i) { return input_piece(i); });
       for (int i = 0; i < inputs; ++i)
         require(!holds_indices_at(i) || of_inputs[static_cast<std::size_t>(i)].data == nullptr,
@@ -154,8 +154,8 @@ class ExportedModel {
     });
     kept_ = false;
     [&]<int... I>(std::integer_sequence<int, I...>) {
-      const auto fields = std::tuple(placed<OutputField<ModelType, Given, I>>(evaluation, E::plan().prediction[I])...);
-      (put(std::get<I>(fields), output_piece(evaluation, I), of_outputs[static_cast<std::size_t>(I)]), ...);
+      const auto fields = std::tuple(beside_output<OutputField<ModelType, Given, I>>(I)...);
+      (put(std::get<I>(fields), output_piece(I), of_outputs[static_cast<std::size_t>(I)]), ...);
       run_vjp(evaluation, gradient().data(), std::get<I>(fields)...);
     }(AllOutputs{});
     redistribute<Replicate>(gradient(), gradient_copy_);
@@ -209,24 +209,21 @@ class ExportedModel {
       std::array<HostArray5, inputs> of_inputs;
       std::array<HostArray5, outputs> of_labels, of_weights;
       const bool weighs = weights > 0;
-      auto& evaluation = this->template evaluation<PlanKind::inference>();
       agree(mesh_.world(), [&] {
         check("step", "input", given, in, of_inputs, false, [&](int i) { return input_piece(i); });
-        check("step", "label", labels, label, of_labels, false, [&](int i) { return label_piece(evaluation, i); });
+        check("step", "label", labels, label, of_labels, false, [&](int i) { return label_piece(i); });
         if (weights != 0)
           check("step", "weight", weights, weight, of_weights, false,
-                [&](int i) { return with_one_channel(output_piece(evaluation, i)); });
+                [&](int i) { return with_one_channel(output_piece(i)); });
       });
       agree_on_weights(weighs);
       kept_ = false;
-      make_labels(evaluation);
+      make_labels();
       put_inputs(of_inputs);
       return [&]<int... I>(std::integer_sequence<int, I...>) {
-        (put(std::get<I>(*labels_), label_piece(evaluation, I), of_labels[static_cast<std::size_t>(I)]), ...);
+        (put(std::get<I>(*labels_), label_piece(I), of_labels[static_cast<std::size_t>(I)]), ...);
         if (!weighs) return step_with(by_output<Labels>(std::get<I>(*labels_)...), no_weight);
-        (put(std::get<I>(*weights_), with_one_channel(output_piece(evaluation, I)),
-             of_weights[static_cast<std::size_t>(I)]),
-         ...);
+        (put(std::get<I>(*weights_), with_one_channel(output_piece(I)), of_weights[static_cast<std::size_t>(I)]), ...);
         return step_with(by_output<Labels>(std::get<I>(*labels_)...), by_output<Weights>(std::get<I>(*weights_)...));
       }(AllOutputs{});
     }
@@ -263,8 +260,8 @@ class ExportedModel {
 
   ExportedModel(const halogen_setup& setup, const HostDecomposition& host)
       : mesh_(host.ranks, mesh_extents(host), host.ranks.rank()),
-        cuts_(host.cuts),
-        given_(made_inputs(AllInputs{})),
+        given_(made_inputs(host.cuts, AllInputs{})),
+        layout_(layout_of<Given>(ModelType{}, mesh_, first().cuts(), PlanKind::inference)),
         parameters_(initial_parameters<ModelType, T>(static_cast<std::uint64_t>(setup.seed))),
         seed_(static_cast<std::uint64_t>(setup.seed)),
         names_(parameter_names<ModelType>()) {
@@ -287,15 +284,15 @@ class ExportedModel {
   }
 
   template <int... I>
-  Given made_inputs(std::integer_sequence<int, I...>) const {
-    return Given(made_input<I>()...);
+  Given made_inputs(const std::vector<Cut>& of_host, std::integer_sequence<int, I...>) const {
+    return Given(made_input<I>(of_host)...);
   }
   template <int I>
-  auto made_input() const {
+  auto made_input(const std::vector<Cut>& of_host) const {
     using Field = typename Input<I>::type;
     std::array<Cut, Field::rank> cuts;
-    cuts[0] = cuts_[0], cuts[1] = Cut::chunk(Input<I>::channels, 1);
-    for (std::size_t d = 2; d < cuts.size(); ++d) cuts[d] = cuts_[d - 1];
+    cuts[0] = of_host[0], cuts[1] = Cut::chunk(Input<I>::channels, 1);
+    for (std::size_t d = 2; d < cuts.size(); ++d) cuts[d] = of_host[d - 1];
     return Field(mesh_, cuts);
   }
   template <int... I>
@@ -307,8 +304,7 @@ class ExportedModel {
   const FirstOf<Given>& first() const { return input_of<0>(given_); }
 
   void check_limit(std::int64_t limit) const {
-    const std::size_t bytes = layout_of<Given>(ModelType{}, mesh_, first().cuts(), PlanKind::inference).arena_bytes() +
-                              parameters_.view().size() * sizeof(T);
+    const std::size_t bytes = layout_.arena_bytes() + parameters_.view().size() * sizeof(T);
     agree(mesh_.world(), [&] {
       require(bytes <= static_cast<std::size_t>(limit),
               "create: inference takes " + std::to_string(bytes) + " bytes on rank " + std::to_string(mesh_.rank()) +
@@ -338,16 +334,15 @@ class ExportedModel {
       piece.owned[static_cast<std::size_t>(d < 2 ? d : d + 5 - Field::rank)] = field.owned(d);
     return piece;
   }
-  template <class E>
-  HostPiece output_piece(const E& evaluation, int i) const {
-    const TensorId tensor = E::plan().prediction[i];
+  HostPiece output_piece(int i) const {
+    const TensorId tensor = layout_.plan().prediction[i];
     HostPiece piece{2, {}};
     piece.owned.fill({0, 1});
     piece.owned[0] = first().owned(0);
-    piece.owned[1] = {0, E::plan().tensors[tensor].channels};
+    piece.owned[1] = {0, layout_.plan().tensors[tensor].channels};
     if (is_vector(i)) return piece;
     piece.rank = 2 + dimensions;
-    for (std::size_t d = 0; d < 3; ++d) piece.owned[2 + d] = evaluation.layout().tensor(tensor).owned[d];
+    for (std::size_t d = 0; d < 3; ++d) piece.owned[2 + d] = layout_.tensor(tensor).owned[d];
     return piece;
   }
   static bool is_vector(int i) {
@@ -355,9 +350,8 @@ class ExportedModel {
       return ((i == I && Output<I>::vectors) || ...);
     }(AllOutputs{});
   }
-  template <class E>
-  HostPiece label_piece(const E& evaluation, int i) const {
-    HostPiece piece = output_piece(evaluation, i);
+  HostPiece label_piece(int i) const {
+    HostPiece piece = output_piece(i);
     [&]<int... I>(std::integer_sequence<int, I...>) {
       (static_cast<void>(i == I && (piece.owned[1] = {0, Label<I>::channels}, true)), ...);
     }(AllOutputs{});
@@ -432,7 +426,7 @@ class ExportedModel {
     std::array<HostArray5, outputs> of_outputs;
     agree(mesh_.world(), [&] {
       check("infer", "input", given, in, of_inputs, false, [&](int i) { return input_piece(i); });
-      check("infer", "output", wanted, out, of_outputs, true, [&](int i) { return output_piece(evaluation, i); });
+      check("infer", "output", wanted, out, of_outputs, true, [&](int i) { return output_piece(i); });
     });
     put_inputs(of_inputs);
     if constexpr (Held::graph().draws && Kind == PlanKind::vjp) {
@@ -443,16 +437,16 @@ class ExportedModel {
     evaluation.forward(views_of(given_), parameters_.data());
     execution_space().fence("halogen::infer");
     for (int i = 0; i < outputs; ++i)
-      take(evaluation, E::plan().prediction[i], evaluation.prediction(i), output_piece(evaluation, i),
+      take(evaluation, E::plan().prediction[i], evaluation.prediction(i), output_piece(i),
            of_outputs[static_cast<std::size_t>(i)]);
   }
 
-  /// A field that lies as a stored tensor does.
-  template <class Field, class E>
-  Field placed(const E& evaluation, TensorId tensor, index_t channels = 0) const {
-    const StoredTensor& stored = E::plan().tensors[tensor];
-    return Field(Field::make_shape(mesh_, evaluation.layout().template field_cuts<Field::rank>(
-                                              stored.level, channels > 0 ? channels : stored.channels)));
+  /// A field that lies as an output does, of as many channels unless others are given.
+  template <class Field>
+  Field beside_output(int i, index_t channels = 0) const {
+    const StoredTensor& stored = layout_.plan().tensors[layout_.plan().prediction[i]];
+    return Field(Field::make_shape(
+        mesh_, layout_.template field_cuts<Field::rank>(stored.level, channels > 0 ? channels : stored.channels)));
   }
 
   template <int I, class E>
@@ -461,11 +455,10 @@ class ExportedModel {
     if constexpr (std::is_same_v<typename Input<I>::value_type, T>) {
       const auto gradient = Net::template input_gradient<static_cast<std::size_t>(I)>(given_, evaluation);
       execution_space().fence("halogen::vjp");
-      std::vector<T> staged;
       if constexpr (runs_on_host) {
         copy_out(view_of(gradient), input_piece(I), array);
       } else {
-        staged = gradient.to_host();
+        std::vector<T> staged = gradient.to_host();
         copy_out(packed_view(staged.data(), input_piece(I)), input_piece(I), array);
       }
     }
@@ -484,12 +477,11 @@ class ExportedModel {
     }
     return *trainer_;
   }
-  template <class E>
-  void make_labels(const E& evaluation) {
+  void make_labels() {
     if (labels_) return;
     [&]<int... I>(std::integer_sequence<int, I...>) {
-      labels_.emplace(placed<typename Label<I>::type>(evaluation, E::plan().prediction[I], Label<I>::channels)...);
-      weights_.emplace(placed<typename Weight<I>::type>(evaluation, E::plan().prediction[I], 1)...);
+      labels_.emplace(beside_output<typename Label<I>::type>(I, Label<I>::channels)...);
+      weights_.emplace(beside_output<typename Weight<I>::type>(I, 1)...);
     }(AllOutputs{});
   }
   template <template <class...> class Group, class... Fields>
@@ -507,8 +499,8 @@ class ExportedModel {
   }
 
   DeviceMesh<MeshType> mesh_;
-  std::vector<Cut> cuts_;
   Given given_;
+  Layout layout_;  ///< of inference: what this rank owns of the outputs
   Held parameters_;
   std::uint64_t seed_;
   std::vector<std::string> names_;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,8 +49,9 @@ inline void check_setup(const halogen_setup& setup, int dimensions) {
     throw Error("create: the setup has size " + std::to_string(setup.size) + " and ABI " + std::to_string(setup.abi) +
                 ", but this library has " + std::to_string(sizeof(halogen_setup)) + " and " +
                 std::to_string(HALOGEN_MODEL_ABI) + ": compile the host with the library's halogen/model.h");
-  if (setup.threads < 0 || setup.threads > 512)
-    throw Error("create: threads is " + std::to_string(setup.threads) + ": give 0 (one) to 512");
+  if (setup.threads < 0 || setup.threads > most_threads)
+    throw Error("create: threads is " + std::to_string(setup.threads) + ": give 0 (one) to " +
+                std::to_string(most_threads));
   for (int d = 0; d <= dimensions; ++d) {
     const std::string what = std::string("create: dimension '") + name_of_dimension(dimensions, d) + "' ";
     if (setup.extent[d] < (d == 0 ? 0 : 1))
