@@ -87,9 +87,9 @@ function(halogen_by_clang target level)
   endif()
 endfunction()
 
-# halogen_precompiled(TARGET LEVEL UMBRELLA LIBRARY [DEFINITION...]): TARGET reads halogen/UMBRELLA.hpp precompiled, which
-# all of that level, umbrella, library and definitions share. g++ writes one in the time in which it reads the headers two
-# to three times.
+# halogen_precompiled(TARGET LEVEL UMBRELLA LIBRARY [DEFINITION...]): TARGET reads halogen/UMBRELLA.hpp precompiled, or
+# tests/support/convolutions.hpp; all of that level, umbrella, library and definitions share it. g++ writes one in the time in
+# which it reads the headers two to three times.
 function(halogen_precompiled target level umbrella library)
   if(HALOGEN_CUDA OR HALOGEN_SANITIZE OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     return()
@@ -105,7 +105,11 @@ function(halogen_precompiled target level umbrella library)
     halogen_by_clang(${precompiled} "${level}")
     halogen_language(${precompiled})
     target_compile_options(${precompiled} PRIVATE -fpch-preprocess)  # for ccache
-    target_precompile_headers(${precompiled} PRIVATE <halogen/${umbrella}.hpp>)
+    set(header "<halogen/${umbrella}.hpp>")
+    if(umbrella STREQUAL "convolutions")
+      set(header "${PROJECT_SOURCE_DIR}/tests/support/convolutions.hpp")
+    endif()
+    target_precompile_headers(${precompiled} PRIVATE "${header}")
   endif()
   target_compile_options(${target} PRIVATE -fpch-preprocess)
   target_precompile_headers(${target} REUSE_FROM ${precompiled})

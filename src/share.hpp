@@ -3,11 +3,7 @@
 // layers; HALOGEN_READ is the last share whose headers they have read (SHARES of scripts/compiled_list).
 #if defined(HALOGEN_READ)
 #define HALOGEN_LISTED_NETWORK 1
-#define HALOGEN_LISTED_PART(n) (n > 2 && n <= HALOGEN_READ)
-#define HALOGEN_INSTANTIATION extern template
-#include <halogen/compiled/instantiate.hpp>
-#undef HALOGEN_INSTANTIATION
-#undef HALOGEN_LISTED_PART
+#include <halogen/compiled/declarations.hpp>
 #undef HALOGEN_LISTED_NETWORK
 #endif
 

@@ -3,6 +3,7 @@
 #include <halogen/array_language.hpp>
 #include <halogen/layers/conv3d.hpp>
 #include <halogen/layers/conv_transpose2d.hpp>
+#include <halogen/layers/max_pool3d.hpp>
 #include <halogen/train/evaluate_loss.hpp>
 #include <halogen/train/trainer.hpp>
 

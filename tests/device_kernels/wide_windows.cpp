@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "support/alone.hpp"
+#include "support/convolutions.hpp"
 #include "support/plain_convolution.hpp"
 
 namespace {

@@ -4,9 +4,9 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <halogen/halogen.hpp>
 #include <halogen/io/fit.hpp>
 #include <thread>
+#include "support/convolutions.hpp"
 
 namespace {
 using Mesh = hg::Mesh<"height">;

@@ -1,7 +1,7 @@
 // A program for the access guard: it copies as it should, or touches device memory on the host.
 #include <cstdio>
-#include <halogen/halogen.hpp>
 #include <string_view>
+#include "support/convolutions.hpp"
 
 using Grid = hg::Mesh<"rows">;
 using Field = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, Grid, hg::Shard<0>>;

@@ -49,6 +49,8 @@ CONFIGURED = re.compile(r"^#if.*\bHALOGEN_(BODIES|COMPILED)\b", re.MULTILINE)
 NOT_OF_ARRAYS = ("halogen.hpp", "network.hpp", "layers", "models")  # for tests of the array language
 ALSO_OF_ARRAYS = ("support/main_random.cpp", "device_kernels/attention.cpp", "cuda/instantiate_arrays.cpp")  # in no such folder
 
+EVERY_LAYER = ("halogen.hpp", "network.hpp")  # which no test with the line `// reads: convolutions` reaches
+
 LONGEST_MODEL = 150
 LONGEST_EXAMPLE = 80
 MEDIAN_HEADER = 120
@@ -194,6 +196,14 @@ def test_faults(root):
                        "program is for the array language (docs/testing.md): include halogen/array_language.hpp, or share the "
                        "program of a test of layers, models or train")
                 break
+    for source in [source for sources in programs.values() for source in sources]:
+        if re.search("^// reads: convolutions$", source.read_text(), re.MULTILINE):
+            by = reached(source, [root / "include", root / "tests"])
+            for header in by:
+                parts = header.relative_to(root).parts
+                if parts[:2] == ("include", "halogen") and parts[2] in EVERY_LAYER:
+                    yield (f"{source.relative_to(root)}: reads convolutions and reaches {'/'.join(parts[1:])}, which "
+                           f"{by[header].relative_to(root)} includes: include support/convolutions.hpp and the other layers' own headers")
 
 
 def faults(root):

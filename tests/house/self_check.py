@@ -82,6 +82,9 @@ TESTS = [
     ({"mpi/layers/b.cpp": "#include <halogen/halogen.hpp>\n"}, None),
     ({"support/main_random.cpp": "#include <halogen/halogen.hpp>\n"}, "tests/support/main_random.cpp: reaches halogen/halogen.hpp"),
     ({"CMakeLists.txt": ""}, "no line `set(array_rooms ...)`"),
+    ({"mpi/layers/a.cpp": '// reads: convolutions\n#include "support/b.hpp"\n', "support/b.hpp": "#include <halogen/halogen.hpp>\n"},
+     "tests/mpi/layers/a.cpp: reads convolutions and reaches halogen/halogen.hpp, which tests/support/b.hpp includes"),
+    ({"mpi/layers/a.cpp": "// reads: convolutions\n#include <halogen/layers/c.hpp>\n"}, None),
 ]
 
 # a header -> text that lengths.py must say, or None

@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "support/network.hpp"
+#include "support/train_once.hpp"
 
 namespace support {
 

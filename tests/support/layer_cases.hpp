@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "support/alone.hpp"
+#include "support/network.hpp"
 #include "support/stored.hpp"
 
 namespace support {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "support/network.hpp"
+#include "support/train_once.hpp"
 
 namespace support {
 

@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include "support/network.hpp"
 #include "support/reference.hpp"
+#include "support/train_once.hpp"
 
 namespace support {
 

@@ -2,7 +2,7 @@
 // billions of points, as the layout says and by formulas. Nothing is allocated.
 #include <doctest/doctest.h>
 
-#include <halogen/halogen.hpp>
+#include "support/convolutions.hpp"
 
 #include "support/refusal.hpp"
 

@@ -2,11 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <cstdio>
-#include <halogen/halogen.hpp>
 #include <new>
 #include <optional>
 #include <string>
 #include <vector>
+#include "support/convolutions.hpp"
 
 #include "support/kokkos_events.hpp"
 #include "support/processes.hpp"

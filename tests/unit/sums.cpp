@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include <halogen/halogen.hpp>
+#include "support/convolutions.hpp"
 
 namespace {
 

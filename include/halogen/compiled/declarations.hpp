@@ -4,7 +4,11 @@
 #include "halogen/core/config.hpp"
 
 #if HALOGEN_COMPILED
+#if defined(HALOGEN_READ)  // the last share of networks whose headers have been read (scripts/compiled_list)
+#define HALOGEN_LISTED_PART(n) (n > 2 && n <= HALOGEN_READ)
+#else
 #define HALOGEN_LISTED_PART(n) 1
+#endif
 #define HALOGEN_INSTANTIATION extern template
 #if defined(__clang__)  // the list says `class` of structs too
 #pragma clang diagnostic push

@@ -1,5 +1,6 @@
 // ranks: 1 3
 // program: sharded_parameters
+// reads: convolutions
 // What a mistaken program does with fields ends with one sentence on all ranks alike: fields that were never made,
 // extents beyond what can be counted, extents that differ between ranks.
 #include <doctest/doctest.h>
@@ -7,13 +8,13 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
-#include <halogen/halogen.hpp>
 #include <halogen/io/checkpoint.hpp>
 #include <halogen/io/fields.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "support/convolutions.hpp"
 #include "support/ran.hpp"
 #include "support/refusal.hpp"
 #include "support/run_name.hpp"

@@ -1,15 +1,24 @@
 // transports: mpi nccl
 // ranks: 1 2 3 4 6
 // program: networks
+// reads: convolutions
 // What one training step sends, as MPI itself sees it, as the statistics count it, as the layout plans it and as a
 // formula on paper says; what it allocates: nothing from the second step on.
 #include <doctest/doctest.h>
 
+#include "halogen/layers/adaptive_max_pool.hpp"
+#include "halogen/layers/batch_norm.hpp"
+#include "halogen/layers/expand.hpp"
+#include "halogen/layers/global_avg_pool.hpp"
+#include "halogen/layers/layer_norm.hpp"
+#include "halogen/layers/layer_norm_over.hpp"
 #include "support/alone.hpp"
+#include "support/convolutions.hpp"
 #include "support/heap.hpp"
 #include "support/kokkos_events.hpp"
 #include "support/over_nccl.hpp"
 #include "support/pmpi_counter.hpp"
+#include "support/train_once.hpp"
 
 namespace test_traffic {
 

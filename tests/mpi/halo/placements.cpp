@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "support/alone.hpp"
+#include "support/network.hpp"
 
 namespace test_placements {
 

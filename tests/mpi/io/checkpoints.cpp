@@ -1,4 +1,5 @@
 // program: sharded_parameters
+// reads: convolutions
 // Checkpoints in folders: what each rank writes, that a training goes on with the same bits, that what is not whole is
 // passed over, and fit, ended and begun again.
 #include <doctest/doctest.h>
@@ -10,9 +11,11 @@
 #include <halogen/io/fit.hpp>
 #include <set>
 
-#include "support/network.hpp"
+#include "halogen/layers/batch_norm.hpp"
+#include "support/convolutions.hpp"
 #include "support/refusal.hpp"
 #include "support/run_name.hpp"
+#include "support/train_once.hpp"
 
 namespace test_checkpoints {
 

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "support/composition.hpp"
+#include "support/network.hpp"
 #include "support/refusal.hpp"
 #include "support/run_name.hpp"
 

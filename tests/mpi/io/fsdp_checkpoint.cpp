@@ -1,4 +1,5 @@
 // program: sharded_parameters
+// reads: convolutions
 // Sharded parameters to and from a file: the same bytes as replicated ones write, whatever the number of shards.
 #include <doctest/doctest.h>
 
@@ -6,9 +7,11 @@
 #include <fstream>
 #include <halogen/io/checkpoint.hpp>
 
-#include "support/network.hpp"
+#include "halogen/layers/batch_norm.hpp"
+#include "support/convolutions.hpp"
 #include "support/refusal.hpp"
 #include "support/run_name.hpp"
+#include "support/train_once.hpp"
 
 namespace test_fsdp_checkpoint {
 

@@ -5,6 +5,7 @@
 #include <halogen/io/checkpoint.hpp>
 
 #include "support/composition.hpp"
+#include "support/network.hpp"
 #include "support/reference.hpp"
 
 namespace test_weights {

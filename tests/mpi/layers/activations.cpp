@@ -2,6 +2,7 @@
 // Activation layers: PyTorch's stored tensors, compositions on every mesh, equal to the bit; they send nothing.
 // Header-only, since at -O0 a program's own kernels round otherwise than the library's.
 #include "support/composition.hpp"
+#include "support/network.hpp"
 #include "support/stored.hpp"
 
 namespace test_activations {

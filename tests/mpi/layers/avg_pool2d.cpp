@@ -1,6 +1,7 @@
 // program: layers
 // AvgPool2d: PyTorch's stored tensors, a composition on every mesh.
 #include "support/composition.hpp"
+#include "support/network.hpp"
 #include "support/stored.hpp"
 
 namespace test_avg_pool2d {

@@ -2,6 +2,7 @@
 // ranks: 1 2 4
 // BatchNorm: its definition in plain loops, every mesh, finite differences, far from 0, buffers and inference by them.
 #include "support/composition.hpp"
+#include "support/network.hpp"
 #include "support/refusal.hpp"
 
 namespace test_batch_norm {

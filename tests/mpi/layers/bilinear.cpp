@@ -1,6 +1,7 @@
 // program: layers
 // Upsample and UpsampleToSkip, Bilinear and Nearest: PyTorch's stored tensors, compositions on every mesh, messages.
 #include "support/composition.hpp"
+#include "support/network.hpp"
 #include "support/stored.hpp"
 
 namespace test_bilinear {

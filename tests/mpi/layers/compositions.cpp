@@ -2,6 +2,7 @@
 // Unusual compositions without norms: what is read raw and through ReLU, many sources side by side. Models are structs
 // with layers as members and a forward() of the user's own.
 #include "support/composition.hpp"
+#include "support/network.hpp"
 
 namespace test_compositions {
 

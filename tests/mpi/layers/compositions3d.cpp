@@ -1,7 +1,11 @@
 // program: volumes
 // optimise: 1
+// reads: convolutions
 // Networks on volumes: convolutions, pools, norms, upsampling, concatenations in depth, height and width.
+#include "halogen/layers/activations/silu.hpp"
+#include "halogen/layers/activations/softmax.hpp"
 #include "support/composition.hpp"
+#include "support/convolutions.hpp"
 
 namespace test_compositions3d {
 

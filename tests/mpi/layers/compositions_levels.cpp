@@ -2,6 +2,7 @@
 // Unusual ways down and up again: upsampling upon upsampling, strides instead of pools, pools with overlaps; and the
 // adjoint identity of a linear model.
 #include "support/composition.hpp"
+#include "support/network.hpp"
 
 namespace test_compositions_levels {
 

@@ -1,6 +1,7 @@
 // program: compositions
 // Norms where one does not expect them: of the input, after a pool, as the output, several views of one tensor.
 #include "support/composition.hpp"
+#include "support/network.hpp"
 
 namespace test_compositions_norms {
 

@@ -1,9 +1,11 @@
 // program: windows
+// reads: convolutions
 // Conv2d against PyTorch's stored tensors, on every mesh of the started ranks: any kernel, stride, padding, dilation.
 #include <doctest/doctest.h>
 
 #include <cmath>
 
+#include "support/convolutions.hpp"
 #include "support/windows.hpp"
 
 namespace test_conv2d {

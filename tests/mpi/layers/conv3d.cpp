@@ -1,7 +1,9 @@
 // program: windows
+// reads: convolutions
 // Conv3d against PyTorch's stored tensors and against plain loops, on every mesh of batch, depth, height and width;
 // what it sends, by a formula.
 #include "support/alone.hpp"
+#include "support/convolutions.hpp"
 #include "support/stored.hpp"
 
 namespace test_conv3d {

@@ -1,7 +1,9 @@
-// program: layers
+// program: windows
+// reads: convolutions
 // ConvTranspose2d: PyTorch's stored tensors, the adjoint identity beside Conv2d, compositions on every mesh, a U-Net's
 // way up to odd extents, and what is refused.
 #include "support/composition.hpp"
+#include "support/convolutions.hpp"
 #include "support/windows.hpp"
 
 namespace test_conv_transpose2d {

@@ -3,6 +3,7 @@
 // Dropout, Dropout2d, DropPath and random expressions: the numbers that Philox gives by global index, to the bit, on
 // every mesh and in every step; gradients by finite differences; nothing in inference.
 #include "support/composition.hpp"
+#include "support/network.hpp"
 
 namespace test_dropout {
 

@@ -1,6 +1,8 @@
 // program: windows
+// reads: convolutions
 // Conv2d with Groups: PyTorch's stored tensors, compositions on every mesh, gradients of sources that straddle groups.
 #include "support/composition.hpp"
+#include "support/convolutions.hpp"
 #include "support/windows.hpp"
 
 namespace test_grouped_conv2d {

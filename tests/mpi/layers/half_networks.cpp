@@ -1,9 +1,13 @@
 // ranks: 1 2 3 4
+// reads: convolutions
 // Networks whose fields are of bfloat16. What a plan stores or sends is rounded once, to nearest; all else is what the
 // same network computes of the same numbers in float.
 #include <doctest/doctest.h>
 
+#include "halogen/layers/activations/softmax.hpp"
+#include "halogen/layers/avg_pool2d.hpp"
 #include "support/alone.hpp"
+#include "support/convolutions.hpp"
 #include "support/kokkos_events.hpp"
 #include "support/stored.hpp"
 

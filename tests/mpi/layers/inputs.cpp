@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "support/composition.hpp"
+#include "support/network.hpp"
 
 namespace test_inputs {
 

@@ -2,6 +2,7 @@
 // ranks: 1 2 4
 // LayerNorm and RMSNorm over channels: their definition in plain loops, every mesh, finite differences, far from 0.
 #include "support/composition.hpp"
+#include "support/network.hpp"
 
 namespace test_layer_norm {
 

@@ -2,6 +2,7 @@
 // LocalResponseNorm: its formula and derivatives written out, windows of odd, even and more channels than there are,
 // compositions on every mesh; it sends nothing.
 #include "support/composition.hpp"
+#include "support/network.hpp"
 #include "support/stored.hpp"
 
 namespace test_local_response_norm {

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "support/composition.hpp"
+#include "support/network.hpp"
 #include "support/stored.hpp"
 
 namespace test_multihead_attention {

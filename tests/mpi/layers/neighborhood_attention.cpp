@@ -2,6 +2,7 @@
 // Attention to a neighbourhood: PyTorch's stored tensors on every mesh (make_layer_references.py), finite differences
 // of networks around it, messages.
 #include "support/composition.hpp"
+#include "support/network.hpp"
 #include "support/stored.hpp"
 
 namespace test_neighborhood_attention {

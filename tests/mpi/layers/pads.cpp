@@ -2,6 +2,7 @@
 // What windows read beyond an edge that reflects or replicates, and pads alone: PyTorch's stored tensors, compositions
 // on every mesh beside finite differences, messages, launches.
 #include "support/composition.hpp"
+#include "support/network.hpp"
 #include "support/stored.hpp"
 #include "support/windows.hpp"
 

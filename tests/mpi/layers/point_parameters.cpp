@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "support/composition.hpp"
+#include "support/network.hpp"
 
 namespace test_point_parameters {
 

@@ -1,5 +1,6 @@
 // program: layers
 // MaxPool2d, GroupNorm with ReLU, and UpsampleToSkip<Nearest> against PyTorch's stored tensors, on every mesh.
+#include "support/network.hpp"
 #include "support/stored.hpp"
 
 namespace test_pool_norm_upsample {

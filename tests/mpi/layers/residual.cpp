@@ -2,6 +2,7 @@
 // Residual and add: every way in which a sum's terms can share its gradient, on every mesh, beside finite differences;
 // launches and messages of a residual block.
 #include "support/composition.hpp"
+#include "support/network.hpp"
 
 namespace test_residual {
 

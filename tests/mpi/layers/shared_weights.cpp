@@ -3,6 +3,7 @@
 // Layers that a model calls more than once: PyTorch's stored tensors on every mesh (make_layer_references.py), finite
 // differences of every kind of launch that sums gradients of parameters.
 #include "support/composition.hpp"
+#include "support/network.hpp"
 #include "support/stored.hpp"
 
 namespace test_shared_weights {

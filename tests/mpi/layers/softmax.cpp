@@ -1,6 +1,7 @@
 // program: layers
 // Softmax over channels: PyTorch's stored tensors, compositions on every mesh; it sends nothing.
 #include "support/composition.hpp"
+#include "support/network.hpp"
 #include "support/stored.hpp"
 
 namespace test_softmax {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "support/composition.hpp"
+#include "support/network.hpp"
 #include "support/stored.hpp"
 
 namespace test_stored_layers {

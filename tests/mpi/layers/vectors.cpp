@@ -3,6 +3,7 @@
 // Vectors of samples inside networks: on every mesh what one rank computes, gradients by finite differences, closed
 // formulas, messages counted.
 #include "support/composition.hpp"
+#include "support/network.hpp"
 
 namespace test_vectors {
 

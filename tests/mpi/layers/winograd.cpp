@@ -2,10 +2,12 @@
 // ranks; the same bits in float on any mesh, however the cuts lie on the tile grid; its rounding error bounded; its
 // halos. Rows of any size go past the caches here; other tests' fields are too small for that.
 // optimise: 1
+// reads: convolutions
 #include <doctest/doctest.h>
 
 #include "support/alone.hpp"
 #include "support/composition.hpp"
+#include "support/convolutions.hpp"
 
 namespace test_winograd {
 

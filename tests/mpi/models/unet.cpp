@@ -1,7 +1,10 @@
 // transports: mpi nccl
 // program: networks
+// reads: convolutions
 // The U-Net of models/ against PyTorch: names, forward, loss, gradients, two AdamW steps, on every mesh.
+#include "support/convolutions.hpp"
 #include "support/stored.hpp"
+#include "support/train_once.hpp"
 
 namespace test_unet {
 

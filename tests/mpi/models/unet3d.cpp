@@ -1,9 +1,11 @@
 // timeout: 300
 // program: volumes
 // optimise: 1
+// reads: convolutions
 // Networks of volumes: MaxPool3d and the U-Net of models/ against PyTorch; the same training on every mesh, however its
 // dimensions are put to the field's; what a step sends, as the layout says and by a formula.
 #include "support/alone.hpp"
+#include "support/convolutions.hpp"
 #include "support/stored.hpp"
 
 namespace test_unet3d {

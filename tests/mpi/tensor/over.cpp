@@ -1,13 +1,14 @@
 // ranks: 1 3 4
 // program: sharded_parameters
+// reads: convolutions
 // Sharded::over: a field over the caller's array with ghost cells reads what the caller writes, writes the caller's
 // array and fills its ghost cells; a reader that needs more of them is refused by all ranks.
 #include <doctest/doctest.h>
 
-#include <halogen/halogen.hpp>
 #include <string>
 #include <vector>
 
+#include "support/convolutions.hpp"
 #include "support/refusal.hpp"
 
 namespace test_over {

@@ -1,5 +1,6 @@
 // transports: mpi nccl
 // ranks: 1 2 4
+// reads: convolutions
 // What makes a step one launch on a device: it allocates nothing and does not wait for the device; a captured step is
 // the step, recorded when it must be and refused where it cannot be.
 #include <doctest/doctest.h>
@@ -8,9 +9,11 @@
 #include <limits>
 
 #include "support/alone.hpp"
+#include "support/convolutions.hpp"
 #include "support/kokkos_events.hpp"
 #include "support/over_nccl.hpp"
 #include "support/refusal.hpp"
+#include "support/train_once.hpp"
 
 namespace {
 

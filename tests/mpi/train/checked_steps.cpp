@@ -3,6 +3,7 @@
 // A trainer with {.check = true}: a number that is not finite ends the step with the field, parameter, layer and point
 // that has it first, and nothing is updated.
 #include "support/composition.hpp"
+#include "support/network.hpp"
 #include "support/refusal.hpp"
 
 namespace test_checked_steps {

@@ -3,6 +3,7 @@
 // guard: 1
 // timeout: 300
 // program: sharded_parameters
+// reads: convolutions
 // Parameters, gradients and moments sharded over "data": the same training as replicated, 1/N of the bytes, and one
 // all_gather a layer and pass, one reduce_scatter a layer, as MPI itself counts them.
 #include <doctest/doctest.h>
@@ -10,10 +11,20 @@
 #include <filesystem>
 #include <numeric>
 
+#include "halogen/layers/activations/silu.hpp"
+#include "halogen/layers/batch_norm.hpp"
+#include "halogen/layers/class_token.hpp"
+#include "halogen/layers/expand.hpp"
+#include "halogen/layers/frozen.hpp"
+#include "halogen/layers/global_avg_pool.hpp"
+#include "halogen/layers/layer_norm_over.hpp"
+#include "halogen/layers/position_embedding.hpp"
 #include "support/alone.hpp"
+#include "support/convolutions.hpp"
 #include "support/kokkos_events.hpp"
 #include "support/over_nccl.hpp"
 #include "support/pmpi_counter.hpp"
+#include "support/train_once.hpp"
 
 namespace test_fsdp {
 

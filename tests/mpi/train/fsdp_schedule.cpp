@@ -1,8 +1,12 @@
 // ranks: 1
+// reads: convolutions
 // Buckets and schedules of sharded parameters, dry: what a bucket holds, how it is cut, when it is in memory.
 #include <doctest/doctest.h>
 
-#include "support/network.hpp"
+#include "halogen/layers/layer_norm_over.hpp"
+#include "halogen/layers/position_embedding.hpp"
+#include "support/convolutions.hpp"
+#include "support/train_once.hpp"
 
 namespace {
 

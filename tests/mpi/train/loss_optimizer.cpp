@@ -1,4 +1,5 @@
 // program: networks
+// reads: convolutions
 // Losses with each reduction, steps by them and AdamW against PyTorch's stored tensors; what a loss refuses, alike on
 // all ranks.
 #include <doctest/doctest.h>
@@ -7,9 +8,11 @@
 #include <halogen/train/evaluate_loss.hpp>
 #include <limits>
 
+#include "halogen/layers/global_avg_pool.hpp"
 #include "support/alone.hpp"
-#include "support/network.hpp"
+#include "support/convolutions.hpp"
 #include "support/reference.hpp"
+#include "support/train_once.hpp"
 
 namespace test_loss_optimizer {
 

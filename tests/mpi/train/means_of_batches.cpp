@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "support/composition.hpp"
+#include "support/network.hpp"
 #include "support/refusal.hpp"
 
 namespace test_means_of_batches {

@@ -2,13 +2,15 @@
 // guard: no
 // timeout: 300
 // program: nccl
+// reads: convolutions
 // A U-Net trained over NCCL goes the way that it goes over MPI.
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <vector>
 
-#include "support/network.hpp"
+#include "support/convolutions.hpp"
+#include "support/train_once.hpp"
 
 namespace test_nccl_training {
 

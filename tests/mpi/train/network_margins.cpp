@@ -1,10 +1,12 @@
 // program: networks
+// reads: convolutions
 // Networks of fields whose margins expressions have made grow, in batch and channels too: what they read and write is
 // the field, wherever it lies in its buffer.
 #include <doctest/doctest.h>
 
 #include "support/array.hpp"
-#include "support/network.hpp"
+#include "support/convolutions.hpp"
+#include "support/train_once.hpp"
 
 namespace test_network_margins {
 

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "support/composition.hpp"
+#include "support/network.hpp"
 #include "support/reference.hpp"
 #include "support/refusal.hpp"
 #include "support/run_name.hpp"

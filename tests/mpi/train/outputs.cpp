@@ -3,6 +3,7 @@
 // Models of several outputs: a loss for each of them, their gradients by finite differences; an output that layers read
 // too, one that is a vector, one that is a norm's. In expressions, and on every mesh what one rank computes.
 #include "support/composition.hpp"
+#include "support/network.hpp"
 
 namespace test_outputs {
 

@@ -1,10 +1,13 @@
 // timeout: 300
 // program: networks
+// reads: convolutions
 // Training is the same on any mesh: in double the loss after 20 steps; in float, where trajectories of ReLU networks
 // part by rounding alone, the first prediction and the first gradients.
 #include <doctest/doctest.h>
 
 #include "support/alone.hpp"
+#include "support/convolutions.hpp"
+#include "support/train_once.hpp"
 
 namespace test_training_parity {
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "support/composition.hpp"
+#include "support/network.hpp"
 #include "support/refusal.hpp"
 #include "support/run_name.hpp"
 
