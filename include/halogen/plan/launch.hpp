@@ -114,7 +114,8 @@ struct Tiling;
 ///
 ///   static constexpr const char* label            the name of its kernel
 ///
-/// and one of these four functions. The first three are templates of <class S, Form F>, the last one of <class S>:
+/// and one of these four functions. The first three are templates of <class S, Form F>, the last one of <class S, class
+/// Context>:
 ///
 ///   static auto rows(at)       returns a functor that computes points, or rows of them (kernels/tiles/row_kernels.hpp)
 ///
@@ -123,8 +124,8 @@ struct Tiling;
 ///
 ///   static void run(at)        runs any kernels (run/at.hpp)
 ///
-///   static void evaluate(at, context)    evaluates expressions of fields. The type also says static constexpr bool
-///                              evaluates_fields = true; context is a FieldContext (run/evaluation_parts.hpp)
+///   static void evaluate(at, context)    evaluates expressions of fields; context is a FieldContext
+///                              (run/launch_parts.hpp)
 ///
 /// `at` is a const LaunchAt<S>&. What these functions and their kernels may read, and when:
 ///

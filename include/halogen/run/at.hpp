@@ -29,8 +29,20 @@ class LaunchAt : public LaunchOperands<S> {
 
   LaunchAt(const Space& space, const Plan& plan, const Layout& layout, const Operands<S>& operands,
            detail::HaloSchedule<S>& halos, const RankSums& sums, FetchedBoxes<S>& fetched, int index,
-           const LaunchParameters<T>& parameters, const RandomStream& random = {})
-      : Base(space, plan, layout, operands, index, parameters, random), halos_(halos), sums_(sums), fetched_(fetched) {}
+           const LaunchParameters<T>& parameters, const RandomStream& random = {}, const LaunchExtras<S>& extras = {})
+      : Base(space, plan, layout, operands, index, parameters, random),
+        halos_(halos),
+        sums_(sums),
+        fetched_(fetched),
+        extras_(extras) {}
+
+  /// For evaluate(): what the evaluation's launches share that evaluate expressions of fields.
+  template <class Image>
+  FieldContext<Image>& fields() const {
+    return *static_cast<FieldContext<Image>*>(extras_.fields);
+  }
+  /// For a loss: the losses of the step.
+  StepLosses<S>& losses() const { return *extras_.losses; }
 
   /// A value as the node's windows read it, for an operation that can compute maps from the rows that it reads
   /// (Operation::reads_maps). The reader has another type if the form names a functor.
@@ -144,6 +156,10 @@ class LaunchAt : public LaunchOperands<S> {
   // -- sums over ranks: a barrier ------------------------------------------------------------------------------------
   /// Numbers that kernels write and read, WorkspaceUse::rank_sums of them.
   double* rank_sums() const { return sums_.numbers.data(); }
+  /// Whether a sum over all ranks counts what this rank has of a level. Points count on every rank. Vectors are equal
+  /// on several ranks and count on one.
+  bool counts_points_of(int level) const { return !layout_.level(level).whole || sums_.plane.rank() == 0; }
+
   /// Sums the first `count` of them over all ranks that share a sample's points, or takes the largest or the smallest
   /// of each. This is one all_reduce. It does nothing if one rank has all points.
   void sum_over_ranks(index_t count, ReduceOp op = ReduceOp::sum) const {
@@ -239,6 +255,7 @@ class LaunchAt : public LaunchOperands<S> {
   detail::HaloSchedule<S>& halos_;
   const RankSums& sums_;
   FetchedBoxes<S>& fetched_;
+  const LaunchExtras<S> extras_;
   enum class Wrote { nothing, values, sums };
   mutable Wrote wrote_ = Wrote::nothing;  ///< what its functions wrote: the output, and the sums of its tiles
 };

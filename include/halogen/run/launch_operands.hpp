@@ -34,6 +34,7 @@ class LaunchOperands {
   const Space& space() const { return space_; }
   const Plan& plan() const { return plan_; }
   const Layout& layout() const { return layout_; }
+  int number() const { return index_; }
   const Launch& launch() const { return plan_.launches[index_]; }
   const Node& node() const { return plan_.node_of(launch()); }
   LaunchPlace place() const {
