@@ -17,6 +17,7 @@ struct StoredTensor {
   bool as_field = false;           ///< its memory has the layout of a field, so that expressions can read and write it
   int map = -1;                    ///< index in BasicPlan::maps if the tensor is a map; a map has no memory
   int first_launch = -1, last_write = -1, last_launch = -1;
+  int origin = -1;  ///< computed again: the tensor that the forward pass wrote
 };
 
 /// A tensor that nobody writes. The launches that read it compute it from other values, row by row as they read.
@@ -25,6 +26,7 @@ struct PointMap {
   std::array<ValueId, 3> inputs;
   int count = 0;  ///< how many of `inputs` there are
   int parameter = -1, parameters = 0;
+  constexpr bool operator==(const PointMap&) const = default;
 };
 
 /// An affine: a scale and a shift for each (sample, channel) of a stored tensor, which launches apply as they read.
@@ -97,8 +99,10 @@ struct BasicPlan : PlanNumbers {
 
   /// The name of a launch in explain: its own, or that of its operation with the suffix.
   std::string name_of(const Launch& launch) const {
-    if (*launch.kind->name != 0) return launch.kind->name;
-    return std::string(node_of(launch).operation->name) + launch.kind->suffix;
+    const std::string name = *launch.kind->name != 0
+                                 ? launch.kind->name
+                                 : std::string(node_of(launch).operation->name) + launch.kind->suffix;
+    return launch.origin < 0 ? name : name + " again";
   }
 
   /// What the node of a launch reads forward. For a backward launch, the one input that it differentiates.
