@@ -70,6 +70,7 @@ struct PlanNumbers {
   TensorId cotangent[most_outputs];      ///< the gradients of the outputs, where given
   int stages = 0;
   int first_backward = 0;  ///< index of the first backward launch: a loss, unless cotangents are given
+  int idle_segment = 0;    ///< a Checkpoint that drops no tensor, from 1 on; 0: there is none
 
   /// The tensor of the i-th input. The inputs are the first tensors.
   static constexpr TensorId tensor_of_input(int i) { return TensorId(i); }

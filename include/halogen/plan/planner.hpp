@@ -30,7 +30,10 @@ class Planner : public PlanGradients {
     for (int i = 0; i < plan_.graph.inputs; ++i)
       if (plan_.tensors[i].requires_gradient) plan_.input_gradient[i] = gradient_of_input(i);
     if (plan_.graph.segments > 0 && plan_.training) {
-      recompute(plan_, kept_by_checkpoints(plan_));
+      const GrowingTable<bool> keep = kept_by_checkpoints(plan_);
+      for (int segment = plan_.graph.segments; segment > 0; --segment)
+        if (!drops_some(plan_, keep, segment)) plan_.idle_segment = segment;
+      recompute(plan_, keep);
     } else {
       detail::find_lifetimes(plan_);
       detail::number_stages(plan_);

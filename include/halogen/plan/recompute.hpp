@@ -186,4 +186,12 @@ constexpr GrowingTable<bool> kept_by_checkpoints(const PlanDraft& plan) {
   return keep;
 }
 
+/// Whether any of a Checkpoint's tensors is dropped.
+constexpr bool drops_some(const PlanDraft& plan, const GrowingTable<bool>& keep, int segment) {
+  for (int i = 0; i < plan.first_backward; ++i)
+    if (const TensorId output = plan.launches[i].output; output >= 0 && !keep[output.number])
+      if (plan.node_of(i).segment == segment) return true;
+  return false;
+}
+
 }  // namespace halogen
