@@ -185,6 +185,14 @@ struct Plan : BasicPlan<TableView> {};
 /// A plan while a Planner makes it. It reads the graph where that lies.
 struct PlanDraft : BasicPlan<GrowingTable> {
   constexpr explicit PlanDraft(const Graph& of) : BasicPlan{{}, of, {}, {}, {}, {}, {}, {}} {}
+  /// A copy that can be changed.
+  constexpr explicit PlanDraft(const Plan& of) : BasicPlan{of, of.graph, {}, {}, {}, {}, {}, {}} {
+    const auto copy = [](const auto& from, auto& to) {
+      for (const auto& item : from) to.push(item);
+    };
+    copy(of.tensors, tensors), copy(of.affines, affines), copy(of.activations, activations);
+    copy(of.maps, maps), copy(of.values, values), copy(of.launches, launches);
+  }
 
   constexpr operator Plan() const& {  // NOLINT: a draft is read as any plan, while it lives
     return {{*this, graph, tensors, affines, activations, maps, values, launches}};

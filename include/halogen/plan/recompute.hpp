@@ -25,15 +25,20 @@ class Recompute {
         keep_[launch.kept.number] = keep_[launch.output.number];
   }
 
-  constexpr void run() {
-    for (int i = 0; i < plan_.launches.size(); ++i) {
-      const Launch launch = i < plan_.first_backward ? plan_.launches[i] : with_copies(plan_.launches[i]);
-      launches_.push(launch);
-    }
+  /// Returns which launch of the plan as it was each launch is, or is a copy of.
+  constexpr GrowingTable<int> run() {
+    for (int i = 0; i < plan_.launches.size(); ++i)
+      push(i < plan_.first_backward ? plan_.launches[i] : with_copies(plan_.launches[i]), i);
     plan_.launches = launches_;
+    return former_;
   }
 
  private:
+  constexpr void push(const Launch& launch, int former) {
+    launches_.push(launch);
+    former_.push(former);
+  }
+
   constexpr bool is_dropped(TensorId tensor) const { return tensor.number < keep_.size() && !keep_[tensor.number]; }
 
   /// The tensor to read in the backward pass: itself if it is kept, else its copy, which is computed now if nothing has
@@ -83,7 +88,7 @@ class Recompute {
         again.kept = is_read_backward(again.kept) ? copy_[again.kept.number] = new_copy(again.kept) : TensorId{};
       again.statistics = {};
       again.origin = i;
-      launches_.push(again);
+      push(again, i);
     }
   }
 
@@ -133,16 +138,19 @@ class Recompute {
   GrowingTable<bool> keep_;
   GrowingTable<TensorId> copy_;    ///< of each tensor of the plan as it was; negative: none yet
   GrowingTable<Launch> launches_;  ///< of the plan that is made
+  GrowingTable<int> former_;       ///< for each of them: its number in the plan as it was
 };
 
 }  // namespace detail
 
 /// Changes the plan so that of all tensors that the forward pass writes only those with keep[tensor] stay for the
 /// backward pass. Only what can_be_dropped() may be dropped. A second tensor that a launch writes goes with the first.
-constexpr void recompute(PlanDraft& plan, const GrowingTable<bool>& keep) {
-  detail::Recompute(plan, keep).run();
+/// Returns for each launch its number in the plan as it was; for a copy, that of the launch that it copies.
+constexpr GrowingTable<int> recompute(PlanDraft& plan, const GrowingTable<bool>& keep) {
+  GrowingTable<int> former = detail::Recompute(plan, keep).run();
   detail::find_lifetimes(plan);
   detail::number_stages(plan);
+  return former;
 }
 
 /// Whether a plan's forward pass can compute the tensor again: it writes it to memory of its own, by launches that send

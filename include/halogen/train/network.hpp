@@ -7,6 +7,7 @@
 
 #include "halogen/core/prepared.hpp"
 #include "halogen/run/evaluate.hpp"
+#include "halogen/run/memory_limit.hpp"
 #include "halogen/run/view_of.hpp"
 #include "halogen/train/parameters/parameter_access.hpp"
 #include "halogen/train/type_misfits.hpp"
@@ -251,6 +252,13 @@ class Network {
   /// Whether these parameters are laid out as those that it was made for.
   bool serves(const Parameters<ModelType, T, P>& parameters) const { return access_.serves(parameters); }
 
+  /// From now on evaluations keep to this limit. Those that are made are dropped.
+  void limit_memory(const MemoryLimit& limit) {
+    if (limit == limit_) return;
+    limit_ = limit;
+    for (auto& bound : bound_) bound.clear();
+  }
+
   /// How often one was made: while it stays, memory that launches were given stays where it is.
   std::size_t evaluations() const { return evaluations_; }
 
@@ -285,8 +293,10 @@ class Network {
  private:
   template <class E, class Image>
   std::shared_ptr<E> made(const Image& image) {
-    Layout layout(E::plan(), image.decomposition(), image.mesh().rank(), image.cuts(),
-                  ValueBytes::of<typename Image::value_type>());
+    Layout layout = detail::layout_within(
+        limit_, image.mesh().world(), E::plan(),
+        {image.decomposition(), image.mesh().rank(), image.cuts(), ValueBytes::of<typename Image::value_type>()},
+        [this](const Layout& of) { return access_.staging_bytes(of); });
     auto access = access_(layout, image);
     return std::make_shared<E>(std::move(layout), detail::sub_meshes(image), arena_, std::move(access),
                                detail::field_context<FieldsOf<Image>>(image));
@@ -310,6 +320,7 @@ class Network {
 
   detail::ParameterAccess<T, P> access_;
   std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
+  MemoryLimit limit_;
   std::size_t evaluations_ = 0;
   std::array<detail::Prepared<Key, 1>, 4> bound_;  ///< the last evaluation of each PlanKind
 };

@@ -23,11 +23,18 @@ namespace halogen {
 /// is not finite, nothing is updated, and a CollectiveError names the first field of the batch, the first parameter and
 /// the first layer with such a number, and its point. The check is for a search: it costs a wait and a copy of the
 /// gradient to the host in each step.
+///
+/// memory_limit: everything that Halogen holds on a rank stays within so many bytes: activations with halo buffers and
+/// workspace, parameters, gradient, moments, and what launches allocate. Fields that you make and what MPI or NCCL
+/// hold are not counted. Where not all fits, some activations are computed again in the backward pass, as few as do
+/// (docs/memory.md); results are the same to the bit. Where even that does not fit, a CollectiveError says what would.
+/// A gradient that accumulate() keeps is counted.
 struct TrainerOptions {
   std::uint64_t seed = 0;
   std::vector<ParameterGroup> groups{};
   double average = 0;
   bool check = false;
+  std::size_t memory_limit = 0;
 };
 
 /// Trainer trainer(UNet{}, AdamW{.lr = 1e-3}, mesh, {.seed = 7}); T, the type of the parameters, is float or given as a
@@ -57,7 +64,12 @@ class Trainer {
         state_(optimizer, parameters_, {options.groups, options.average}),
         seed_(options.seed),
         check_(options.check),
-        gradient_(parameters_) {}
+        gradient_(parameters_) {
+    // two gradients: one is accumulated (accumulate), or sent from memory of the transport
+    const std::size_t of_parameters = parameters_.view().size() * sizeof(T);
+    if (options.memory_limit > 0)
+      gradient_.network().limit_memory({options.memory_limit, 3 * of_parameters + state_.bytes()});
+  }
 
   template <class Loss>
   static constexpr PlanKind step_plan = Batch::template plan<Loss>;
