@@ -78,11 +78,11 @@ HALOGEN_INLINE int fullest_launch(const Layout& layout) {
       held < limit ? "use " + std::to_string(static_cast<long long>(std::ceil(ranks * of_fields / (limit - held)))) +
                          " ranks, which about suffice, or a higher limit"
                    : "shard the parameters, or use a higher limit";
-  throw CollectiveError(std::string(plan.training ? "a step" : "a prediction") + " of this model needs at least " +
-                        text(most) + " on a rank, but memory_limit is " + text(limit) +
-                        ": parameters, gradient and moments take " + text(held) + ", activations with their buffers " +
-                        text(of_fields) + ", the most in launch " + plan.name_of(fullest) + " of " +
-                        layer_text(plan.node_of(fullest)) + "; " + advice);
+  throw CollectiveError(
+      std::string(plan.training ? "a step" : "a prediction") + " of this model needs at least " + text(most) +
+      " on a rank, but memory_limit is " + text(limit) + ": parameters, gradient and moments take " + text(held) +
+      ", activations with their buffers " + text(of_fields) + ", the most in launch " + plan.name_of(fullest) +
+      (fullest.node < plan.graph.inputs ? "" : " of " + layer_text(plan.node_of(fullest))) + "; " + advice);
 }
 
 HALOGEN_INLINE Layout layout_within(const MemoryLimit& limit, const Communicator& ranks, const Plan& plan,
