@@ -2,7 +2,7 @@
 //
 //   mpirun -n 4 01_mesh_and_placement
 #include <cstdio>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 #include <numeric>
 #include <vector>
 

@@ -5,7 +5,7 @@
 // The expression's type says what must move: one halo exchange of width 1 and one fused kernel a step.
 #include <cmath>
 #include <cstdio>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 using Grid = hg::Mesh<"height", "width">;
 using Field = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<1>>;  // (H/h, W/w)

@@ -2,7 +2,7 @@
 //
 //   mpirun -n 4 06_game_of_life
 #include <cstdio>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 
 using Grid = hg::Mesh<"height", "width">;
 using Field = hg::Sharded<hg::Tensor<int, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<1>>;  // (H/h, W/w)

@@ -10,7 +10,7 @@
 #pragma once
 
 #include <cmath>
-#include <halogen/halogen.hpp>
+#include <halogen/array_language.hpp>
 #include <numbers>
 
 namespace shallow_water {

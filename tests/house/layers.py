@@ -35,7 +35,6 @@ OWES_NOT = {
         "constant_pad": "the peers pad as they do in reflection_pad, and refuse it",
         "flip": "the peers have no rule for it, as for roll",
         "layer_norm_over": "has parameters for each point, which the peers do not cut",
-        "local_response_norm": "is not measured yet",
         "position_embedding": "has parameters for each point, which the peers do not cut",
         "map_activations": "a function of each point, as the seven activations there",
         "patch_merging": COMPOSED, "residual": COMPOSED, "upsample": "Interpolate's windows are its own, and are there",

@@ -1,6 +1,7 @@
 // The graph and the plan of the three-level U-Net, pinned: a change here is a change of what runs.
 #include "halogen/layers/crop.hpp"
 #include "halogen/layers/frozen.hpp"
+#include "halogen/layers/pad.hpp"
 #include "halogen/models/resnet.hpp"
 #include "halogen/models/unet.hpp"
 #include "halogen/plan/trace.hpp"
@@ -46,6 +47,17 @@ static_assert(input_channels<Doubled> == 1);
 
 // Offsets are constants of a layer's type, which clang++ looks at more closely than g++.
 static_assert(graph_of<Sequential<Conv2d<2, 3>, Crop2d<1, 1, 0, 2>, Roll2d<1, -2>>, 2>.misfit.why == nullptr);
+
+/// A window of a padded field leads to the level of one that has as much padding itself.
+struct Paddings : Module<Paddings> {
+  constexpr Traced forward(Traced x) const {
+    using Window = Kernel<3>;
+    const Traced padded = ReplicationPad2d<1, 2, 0, 3>{}(x);
+    return concat(Conv2d<2, 1, Window, Stride<2>>{}(padded),
+                  Conv2d<2, 1, Window, Stride<2>, Padding<1, 0>, PaddingAfter<2, 3>>{}(x));
+  }
+};
+static_assert(graph_of<Paddings, 2>.misfit.why == nullptr);
 
 /// Each tensor begins where the last one ends, and holds the product of its extents.
 constexpr bool gapless(const Graph& g) {

@@ -244,6 +244,9 @@ def others():
                     lambda torch, d=dims: getattr(torch.nn, f"InstanceNorm{d}d")(4), dims)
     yield plain("LayerNorm over channels", "hg::LayerNorm<4>", lambda torch: draw.Last(torch, torch.nn.LayerNorm(4)))
     yield plain("RMSNorm over channels", "hg::RMSNorm<4>", lambda torch: draw.Last(torch, torch.nn.RMSNorm(4)))
+    for size in (2, 3):
+        yield plain(f"LocalResponseNorm({size}, 0.5)", f"hg::LocalResponseNorm<{size}, std::ratio<1, 2>>",
+                    lambda torch, size=size: torch.nn.LocalResponseNorm(size, 0.5))
     for name in ("ReLU", "SiLU", "GELU", "Tanh", "Sigmoid", "ELU", "LeakyReLU"):
         yield plain(name, f"hg::{name}" + "<>" * (name in ("ELU", "LeakyReLU")), lambda torch, n=name: getattr(torch.nn, n)())
     yield plain("Softmax over channels", "hg::Softmax", lambda torch: torch.nn.Softmax(1))

@@ -69,6 +69,33 @@ TEST_CASE("a 3-D U-Net on 100 levels of 1440 x 1440, 1 to 64 ranks") {
   }
 }
 
+TEST_CASE("blocks that are in use at one launch lie apart, those of other times take their place") {
+  using Blocks = std::vector<hg::detail::Block>;
+  const auto place = [](Blocks blocks) {
+    const std::size_t end = hg::detail::place_blocks(blocks);
+    for (const auto& a : blocks) {
+      CHECK(a.offset + a.bytes <= end);
+      for (const auto& b : blocks) {
+        const bool together = &a != &b && std::max(a.first, b.first) <= std::min(a.last, b.last);
+        CHECK((!together || a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset));
+      }
+    }
+    return end;
+  };
+  CHECK(place({{4, 0, 1}, {4, 2, 3}}) == 4);
+  CHECK(place({{4, 0, 2}, {4, 2, 3}}) == 8);                         // both at launch 2
+  CHECK(place({{8, 0, 9}, {6, 0, 1}, {5, 0, 9}, {3, 2, 9}}) == 19);  // the last where the second was
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    Blocks blocks(12);
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      const auto below = [&](int end, int n) { return static_cast<int>(end * hg::uniform_at(seed, 0, 3 * i + n)); };
+      const int first = below(8, 0);
+      blocks[i] = {static_cast<std::size_t>(1 + below(9, 1)), first, first + below(4, 2)};
+    }
+    place(blocks);
+  }
+}
+
 TEST_CASE("a rank amid 64: what it keeps, sends to the 8 around") {
   const hg::Layout layout = hg::layout_of<Volume>(Net3d{}, hg::dry_mesh<Grid>({1, 8, 8}, 3 * 8 + 4), on_the_grid);
   CHECK(static_cast<index_t>(layout.memory().kept) == kept_bytes(128, 192, 192, 1, true));

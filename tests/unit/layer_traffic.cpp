@@ -115,6 +115,12 @@ hg::TrafficUse sent(const std::array<int, 2>& mesh, int rank, hg::PlanKind kind 
   return hg::layout_of<Image>(Model{}, hg::dry_mesh<Grid>(mesh, rank), {samples, 4, rows, columns}, kind).traffic();
 }
 
+TEST_CASE("across a date line to the one neighbour on both sides: a message has both strips") {
+  const hg::TrafficUse use = sent<Conv2d<12, 4, Kernel<3>, Padding<1>, Globe>>({1, 2}, 0);
+  CHECK(use.messages == 2);  // forward and backward
+  CHECK(use.bytes == 4 * samples * rows * 2 * (12 + 4));
+}
+
 TEST_CASE("attention to neighbourhoods and windows: keys and values of what others see; in training three tensors") {
   using hg::NeighborhoodAttend2d, hg::Shifted, hg::WindowAttend2d;
   // In training queries go too, for the gradients of keys: with them the result's gradient, and three numbers.

@@ -86,7 +86,7 @@ class Draw {
   std::uint64_t seed_, drawn_ = 0;
 };
 
-/// Maps of one value, of two and of three, with and without a parameter.
+/// Maps of one value, of two and of three, with and without parameters.
 struct Bend {
   template <class T>
   T operator()(T u) const {
@@ -94,10 +94,10 @@ struct Bend {
   }
 };
 struct Gate {
-  static constexpr hg::ChannelParameter parameters[] = {{"scale"}};
+  static constexpr hg::ChannelParameter parameters[] = {{"scale"}, {"shift"}};
   template <class T>
-  T operator()(T a, T b, T scale) const {
-    return scale * a * (b + T(0.5));
+  T operator()(T a, T b, T scale, T shift) const {
+    return scale * a * (b + shift);
   }
 };
 
@@ -254,6 +254,8 @@ class RandomGraph {
           default:
             return;
         }
+      case 10:
+        return sum_of_a_sum(at);
       case 12:
         return map(at);
       case 13:
@@ -583,6 +585,13 @@ class RandomGraph {
     const int channels = (*values_[at]).channels;
     const int other = partner(at, [&](int others) { return others == channels; });
     join("add", hg::add, at, other);
+  }
+  /// A function between: the terms of the second sum share one gradient, which only the first is to multiply.
+  void sum_of_a_sum(int at) {
+    add(at);
+    activation(count() - 1);
+    add(count() - 1);
+    keep("conv1x1", {count() - 1}, convolution(values_.back(), false, true));
   }
   /// Half of them behind convolutions and before one, which computes the map as it reads.
   void map(int at) {

@@ -490,6 +490,8 @@ TEST_CASE("nan_to_num, isclose, full_like of infinities, NaN and integers") {
   CHECK(host(hg::cast<int>(hg::isclose(x, y, 0, 0, true))) == std::vector<int>{1, 1, 0, 0});
   CHECK(host(hg::cast<int>(hg::isclose(points(std::vector<double>{1, infinity}),
                                        points(std::vector<double>{infinity, 1})))) == std::vector<int>{0, 0});
+  CHECK(host(hg::cast<int>(hg::isclose(points(std::vector<double>{-8, -8}), points(std::vector<double>{-9, -10}), 0.125,
+                                       0))) == std::vector<int>{1, 0});
   const std::int64_t big = std::int64_t{1} << 60;
   CHECK(host(hg::cast<int>(
             hg::isclose(points(std::vector<std::int64_t>{big + 1, std::numeric_limits<std::int64_t>::min()}),

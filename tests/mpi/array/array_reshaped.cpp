@@ -182,6 +182,11 @@ TEST_CASE("flatten_pieces: the points of each piece in turn, back again, and its
       for (index_t y = rows.begin; y < rows.end; ++y)
         for (index_t x = columns.begin; x < columns.end; ++x) CHECK(own[at++] == 2 * a(i / 3, i % 3, y, x));
     CHECK(at == own.size());
+    const hg::Sharded<hg::Tensor<double, dyn, dyn>, Grid, hg::Shard<1>, hg::Shard<0>> of_three =
+        hg::flatten_pieces<0, 2>(2.0 * u);
+    CHECK(of_three.extent(1) == 7);
+    CHECK(of_three.to_host() == own);
+    CHECK(u.decomposition().joined(0, 2).part(mesh.rank(), 1) == u.decomposition().part(mesh.rank(), 3));
     Cube back;
     CHECK(messages_of([&] { back = hg::unflatten_pieces<2, 3>(0.5 * flat, u); }) == 0);
     CHECK(error(back, extents, a) == 0);

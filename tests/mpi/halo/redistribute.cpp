@@ -110,6 +110,15 @@ TEST_CASE("redistribute chunks the target on the source's mesh") {
   CHECK(hg::full_tensor(hg::redistribute<Plane<hg::Mesh<"a">, R>>(by_columns)) == values);
 }
 
+TEST_CASE("strips that begin where a work item of their copy begins") {
+  const hg::index_t tall = hg::rows_per_item * world().size();
+  const auto mesh = hg::device_mesh<hg::Mesh<"a">>(world(), {-1});
+  std::vector<double> values(static_cast<std::size_t>(tall * columns));
+  std::iota(values.begin(), values.end(), 1.0);
+  const auto by_rows = hg::distribute_tensor<Plane<hg::Mesh<"a">, S0>>(mesh, {tall, columns}, values);
+  CHECK(hg::full_tensor(hg::redistribute<Plane<hg::Mesh<"a">, S1>>(by_rows)) == values);
+}
+
 TEST_CASE("what some of the ranks redistribute meanwhile does not change what all of them keep") {
   // On the mesh of all ranks more shapes than are kept, and again those that just still are. Ranks that prepared one of
   // these anew while others kept theirs would wait for them.

@@ -39,6 +39,14 @@ TEST_CASE("PyTorch's: few and many channels, one, large values") {
   check_case<1>(2);
   check_case<19>(3);
 }
+TEST_CASE("one channel far above the others, whichever it is") {
+  std::vector<double> input(3 * 4 * 5, -800), expected(3 * 4 * 5, 0);
+  for (std::size_t point = 0; point < 20; ++point) {
+    const std::size_t largest = point % 3 * 20 + point;
+    input[largest] = 800, expected[largest] = 1;
+  }
+  CHECK(support::infer<hg::Softmax, 3>(support::alone(), {1, 4, 5}, {}, input) == expected);
+}
 TEST_CASE("between a norm and a window") { support::check_composition<Behind, 2, 3>(); }
 TEST_CASE("over two levels") { support::check_composition<Levels, 2, 5>(); }
 TEST_CASE("points without a gradient add nothing to those of weights, though they be NaN") {

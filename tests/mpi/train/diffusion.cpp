@@ -96,6 +96,10 @@ TEST_CASE("noised: the paper's formulas by seed, step and global index, alike on
 TEST_CASE("sample_heun: normal data, of which the flow is known, with an error of second order, alike on every mesh") {
   // The best network for normal data answers 0: denoised = skip x, and x shrinks by sqrt(variance(sigma)).
   const hg::EDM edm{.sigma_data = 0.5};
+  CHECK(edm.sigma_at(0, 1) == doctest::Approx(80));
+  CHECK(edm.sigma_at(0, 16) == doctest::Approx(80));
+  CHECK(edm.sigma_at(15, 16) == doctest::Approx(0.002));
+  CHECK(edm.sigma_at(16, 16) == 0);
   std::vector<double> first;
   for (const auto& mesh : support::meshes(2)) {
     CAPTURE(support::text(mesh));

@@ -121,6 +121,11 @@ TEST_CASE("labels 1 of weight 3 and -3 of weight 1: the gradient at 0 is 0, and 
   trainer.step(hg::mse, image, of(-3));
   CHECK(trainer.parameters().to_host()[1] == doctest::Approx(-0.5).epsilon(1e-14));
   Kokkos::deep_copy(trainer.parameters().view(), zeros.view());
+  trainer.accumulate(hg::mse, image, of(1), of(3));  // nothing counts in the second batch: no step is taken
+  CHECK(support::refusal<hg::CollectiveError>([&] {
+          trainer.step(hg::mse, image, of(-3), of(0));
+        }).find("weights sum to 0") != std::string::npos);
+  CHECK(trainer.parameters().to_host()[1] == 0);
 
   using Batch = hg::Batch<Field<1>, Field<1>, Field<1>>;
   const std::vector<Batch> batches{{image, of(1), of(3)}, {image, of(-3), of(1)}};
