@@ -7,7 +7,7 @@
 // parameters) is found afterwards, as for any plan.
 //
 // A copy computes the same bits: it has the same kernel, draws the random numbers of the same node, and reads the same
-// tables of norms. It gathers no statistics.
+// affines' tables. It gathers no statistics.
 #pragma once
 
 #include "halogen/plan/plan_order.hpp"

@@ -7,8 +7,9 @@
 #include <span>
 #include <string>
 
-#include "halogen/comm/communicator.hpp"
+#include "halogen/core/config.hpp"
 #include "halogen/run/layout.hpp"
+#include "halogen/tensor/rank_sums.hpp"
 
 namespace halogen {
 
@@ -96,11 +97,8 @@ HALOGEN_INLINE Layout layout_within(const MemoryLimit& limit, const Communicator
   const auto bytes_of = [&](const Layout& layout) {
     return static_cast<double>(limit.held + staging(layout) + held_by(layout));
   };
-  const auto most_of_ranks = [&ranks](std::vector<double>& numbers) {
-    if (ranks) ranks.all_reduce(numbers.data(), numbers.size(), ReduceOp::max);
-  };
   std::vector<double> most{static_cast<double>(limit.held), bytes_of(all_kept)};
-  most_of_ranks(most);
+  most_of_ranks(ranks, most);
   const double held = most[0];
   if (most[1] <= bytes) return all_kept;
   if (!plan.training) refuse_limit(bytes, all_kept, held, most[1]);
@@ -114,7 +112,7 @@ HALOGEN_INLINE Layout layout_within(const MemoryLimit& limit, const Communicator
     layouts.push_back(layout_of(std::shared_ptr<const ChosenPlan>(std::move(chosen))));
     most.push_back(bytes_of(layouts.back()));
   }
-  most_of_ranks(most);
+  most_of_ranks(ranks, most);
   std::size_t least = 0;
   for (std::size_t i = 0; i < layouts.size(); ++i) {
     if (most[i] <= bytes) return layouts[i];
