@@ -50,8 +50,8 @@ struct StepLosses {
 };
 
 /// The weights are summed over all ranks before any gradient is written, so that gradients are exact: the first loss
-/// does it for all outputs. The last one sums the losses. If the step runs in parts, both are done for all parts at once
-/// (LossSum).
+/// does it for all outputs. The last one sums the losses. If the step runs in parts, both are done for all parts at
+/// once (LossSum).
 template <class S, Form>
 void LossLaunch::run(const LaunchAt<S>& at) {
   StepLosses<S>& losses = at.losses();

@@ -132,8 +132,7 @@ class LossSum {
   void begin(const execution_space& space, const LossMeans& means) {
     request_.wait();
     means_ = means;
-    if (of_parts_)
-      launch_range(space, "halogen::no_loss", outputs_, kernels::SetZero<double>{sums_.data() + losses()});
+    if (of_parts_) launch_range(space, "halogen::no_loss", outputs_, kernels::SetZero<double>{sums_.data() + losses()});
   }
   /// Sums the weights over all ranks, if any output has weights. `checked`: throws, where the host knows the sums now.
   void sum_weights(const execution_space& space, bool checked = true);

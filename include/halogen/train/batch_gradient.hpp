@@ -38,8 +38,8 @@ struct PartEvaluations {
     const Layout& layout = of(0).layout();
     const auto prediction_of = [&](int i) -> const StoredTensor& { return plan.tensors[plan.prediction[i]]; };
     [&]<int... I>(std::integer_sequence<int, I...>) {
-      const auto terms = std::tuple(
-          loss_term<T>(one_of<I>(loss), prediction_of(I).channels, one_of<I>(label), one_of<I>(weight))...);
+      const auto terms =
+          std::tuple(loss_term<T>(one_of<I>(loss), prediction_of(I).channels, one_of<I>(label), one_of<I>(weight))...);
       const auto mean_of_output = [&]<int Number>(std::integral_constant<int, Number>) {
         const double points = samples * static_cast<double>(layout.level(prediction_of(Number).level).points());
         return mean_of<T>(std::get<Number>(terms), prediction_of(Number).channels, samples, points);
@@ -193,9 +193,9 @@ class BatchGradient {
       made->counts_vectors = meshes.plane.rank() == 0;
       for (int k = parts_; k-- > 0;) {  // the largest first, which the arena must hold
         const bool same = k + 1 < parts_ && parts.cut(k) == parts.cut(k + 1);
-        made->of_part.insert(made->of_part.begin(),
-                             same ? made->of_part.front()
-                                  : network_->template made<Kind>(parts.of(image, k, "the image")));
+        made->of_part.insert(
+            made->of_part.begin(),
+            same ? made->of_part.front() : network_->template made<Kind>(parts.of(image, k, "the image")));
         made->of_part.front()->sum_losses_in(made->losses);
       }
       return made;
@@ -246,9 +246,8 @@ class BatchGradient {
       auto& evaluation = begun(*evaluations, image, parts, k);
       const Image part = parts.of(image, k, "the image");
       Net::check_inputs(part, evaluation.layout());
-      expression_value_ +=
-          share_of(k) * run(evaluation, loss, parameters.data(), (k == 0 ? *gradient_ : *part_).data(), part,
-                            parts.of(label, k, "the label"), parts.of(weight, k, "the weight"));
+      expression_value_ += share_of(k) * run(evaluation, loss, parameters.data(), (k == 0 ? *gradient_ : *part_).data(),
+                                             part, parts.of(label, k, "the label"), parts.of(weight, k, "the weight"));
       if (k > 0)
         launch_range(space, "halogen::add_part", gradient_->trained_values(),
                      AddPart<T>{gradient_->data(), part_->data(), static_cast<T>(k == 1 ? share_of(0) : 1),

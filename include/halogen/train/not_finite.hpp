@@ -105,8 +105,8 @@ std::string words_about_parameters(const AnyTrainer& trainer) {
 /// A number that is not finite in what a launch has written: the launch, and the point (N, C, D, H, W).
 using FaultyPoint = std::array<index_t, 6>;
 
-/// The first on this rank in what launch i has written; nothing where all is finite. samples_before: how much larger the
-/// number of a sample is in the batch.
+/// The first on this rank in what launch i has written; nothing where all is finite. samples_before: how much larger
+/// the number of a sample is in the batch.
 template <class E>
 std::optional<FaultyPoint> first_fault_of(const E& evaluation, int i, index_t samples_before) {
   const Plan& plan = E::plan();

@@ -22,11 +22,11 @@ namespace halogen {
 /// in OptimizerOptions. check: each step() and accumulate() waits for its loss and gradient and looks at them. If one
 /// is not finite, nothing is updated, and a CollectiveError names the first field of the batch, the first parameter and
 /// the first layer with such a number, and its point. The check is for a search: it costs a wait and a copy of the
-/// gradient to the host in each step. micro_batches: step() and accumulate() run the samples in so many parts, one after
-/// the other, in the memory of the largest, and are the step of the whole batch: one loss, one all_reduce of the
-/// gradient, the same random numbers. Each rank cuts its own samples, and needs one for each part. Not the same:
-/// statistics over samples (BatchNorm, a Function) are those of a part, and parts of an expression loss count by their
-/// samples. A second gradient is held. 1: the batch is not cut, and nothing is added.
+/// gradient to the host in each step. micro_batches: step() and accumulate() run the samples in so many parts, one
+/// after the other, in the arena of the largest part. They have the result of the whole batch: one loss, one all_reduce
+/// of the gradient, the same random numbers. Each rank cuts its own samples into parts, and needs a sample for each.
+/// Statistics over samples (BatchNorm, a Function) are those of a part, and a part of an expression loss counts by its
+/// samples. A second gradient is held; halos, sums of norms and sharded parameters are sent for each part.
 struct TrainerOptions {
   std::uint64_t seed = 0;
   std::vector<ParameterGroup> groups{};
@@ -253,8 +253,8 @@ class Trainer {
     ++uses_.steps;
     std::optional<detail::StepCheck<Held>> check;
     if (check_) check.emplace(parameters_);
-    gradient_.compute(*evaluation, {seed_, state_.steps_on_device(), static_cast<std::uint32_t>(mean_.pending())}, loss,
-                      parameters_, image, label, weight);
+    const RandomStream random{seed_, state_.steps_on_device(), static_cast<std::uint32_t>(mean_.pending())};
+    gradient_.compute(*evaluation, random, loss, parameters_, image, label, weight);
     const auto words_about_layers = [&] {
       using E = std::remove_cvref_t<decltype(*evaluation)>;
       return detail::words_about_layers<ModelType, E>(
