@@ -24,7 +24,7 @@ class Evaluation : public EvaluationParts<S, Access> {
 
   Evaluation(Layout layout, const detail::SubMeshes& meshes, std::shared_ptr<Arena> arena,
              Access access = Access(plan()), FieldContext<Image> context = {})
-      : Parts(plan(), std::move(layout), meshes, std::move(arena), std::move(access), launch_table<PlanOf, S, Image>),
+      : Parts(std::move(layout), meshes, std::move(arena), std::move(access), launch_table<PlanOf, S, Image>),
         context_(std::move(context)) {}
 
   /// Runs the forward launches. Afterwards prediction(i) holds output i until the next run. If the plan trains without
@@ -58,7 +58,7 @@ class Evaluation : public EvaluationParts<S, Access> {
 
  private:
   void run_backward() {
-    Parts::run(plan().first_backward, plan().launches.size(), &context_);
+    Parts::run(plan().first_backward, this->layout().plan().launches.size(), &context_);
     Parts::end_backward();
   }
 

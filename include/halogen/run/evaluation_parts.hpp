@@ -26,8 +26,8 @@ class EvaluationParts {
   using T = compute_type<S>;
 
  public:
-  EvaluationParts(const Plan& plan, Layout layout, const detail::SubMeshes& meshes, std::shared_ptr<Arena> arena,
-                  Access access, const LaunchTable<S>& table);
+  EvaluationParts(Layout layout, const detail::SubMeshes& meshes, std::shared_ptr<Arena> arena, Access access,
+                  const LaunchTable<S>& table);
   EvaluationParts(const EvaluationParts&) = delete;  // the operands refer to the layout
   EvaluationParts& operator=(const EvaluationParts&) = delete;
 
@@ -144,10 +144,10 @@ class EvaluationParts {
   void add_gradients(const Launch& launch, const LaunchParameters<T>& at);
   void finish_affine_sums(const Launch& launch, index_t tiles);
 
-  const Plan& plan_;
   LaunchTable<S> table_;
   Space space_;
   Layout layout_;
+  const Plan& plan_;
   detail::SubMeshes meshes_;
   std::shared_ptr<Arena> arena_;
   Operands<S> operands_;
@@ -164,25 +164,25 @@ class EvaluationParts {
 };
 
 template <class S, class Access>
-EvaluationParts<S, Access>::EvaluationParts(const Plan& plan, Layout layout, const detail::SubMeshes& meshes,
+EvaluationParts<S, Access>::EvaluationParts(Layout layout, const detail::SubMeshes& meshes,
                                             std::shared_ptr<Arena> arena, Access access, const LaunchTable<S>& table)
-    : plan_(plan),
-      table_(table),
+    : table_(table),
       layout_(std::move(layout)),
+      plan_(layout_.plan()),
       meshes_(meshes),
       arena_(std::move(arena)),
-      operands_(plan, layout_, *arena_),
-      affines_(plan, layout_, meshes_),
+      operands_(plan_, layout_, *arena_),
+      affines_(plan_, layout_, meshes_),
       rank_sums_{meshes_.plane,
                  {"halogen::rank_sums", layout_.workspace().rank_sums(), Travels::in_collectives, meshes_.plane}},
       fetched_(meshes_.world),
-      losses_{std::make_shared<LossSum>(meshes_.samples, plan.graph.outputs)},
-      affine_has_gradient_(static_cast<std::size_t>(plan.affines.size())),
-      has_gradient_(static_cast<std::size_t>(plan.graph.parameters.size())),
-      keeps_statistics_(!plan.takes_cotangents()),
+      losses_{std::make_shared<LossSum>(meshes_.samples, plan_.graph.outputs)},
+      affine_has_gradient_(static_cast<std::size_t>(plan_.affines.size())),
+      has_gradient_(static_cast<std::size_t>(plan_.graph.parameters.size())),
+      keeps_statistics_(!plan_.takes_cotangents()),
       parameters_(std::move(access)) {
   agree(meshes_.world, [&] { arena_->reserve(layout_.arena_bytes()), parameters_.reserve(); });
-  halos_.emplace(plan, layout_, operands_, meshes_.world);
+  halos_.emplace(plan_, layout_, operands_, meshes_.world);
 }
 
 template <class S, class Access>
@@ -214,7 +214,8 @@ void EvaluationParts<S, Access>::run(int i, const LaunchExtras<S>& extras) {
   const Launch& launch = plan_.launches[i];
   parameters_.before(i);
   const LaunchParameters<T> parameters = parameters_of(launch);
-  table_.run(i, {space_, plan_, layout_, operands_, *halos_, rank_sums_, fetched_, i, parameters, random_, extras});
+  table_.run(layout_.chosen() == nullptr ? i : layout_.chosen()->former(i),
+             {space_, plan_, layout_, operands_, *halos_, rank_sums_, fetched_, i, parameters, random_, extras});
   add_gradients(launch, parameters);
   finish_launch(i);
   parameters_.after(i);

@@ -191,12 +191,16 @@ class BatchGradient {
       auto made = std::make_shared<PartsOf<Kind, Image>>();
       made->losses = std::make_shared<LossSum>(meshes.samples, outputs_of<ModelType>, true);
       made->counts_vectors = meshes.plane.rank() == 0;
+      int cuts = 0;
+      for (int k = 0; k < parts_; ++k) cuts += k == 0 || parts.cut(k) != parts.cut(k - 1);
+      made->of_part.resize(static_cast<std::size_t>(parts_));
       for (int k = parts_; k-- > 0;) {  // the largest first, which the arena must hold
-        const bool same = k + 1 < parts_ && parts.cut(k) == parts.cut(k + 1);
-        made->of_part.insert(
-            made->of_part.begin(),
-            same ? made->of_part.front() : network_->template made<Kind>(parts.of(image, k, "the image")));
-        made->of_part.front()->sum_losses_in(made->losses);
+        auto& evaluation = made->of_part[static_cast<std::size_t>(k)];
+        if (k + 1 < parts_ && parts.cut(k) == parts.cut(k + 1))
+          evaluation = made->of_part[static_cast<std::size_t>(k) + 1];
+        else
+          evaluation = network_->template made<Kind>(parts.of(image, k, "the image"), cuts - 1);
+        evaluation->sum_losses_in(made->losses);
       }
       return made;
     });

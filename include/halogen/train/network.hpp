@@ -7,6 +7,7 @@
 
 #include "halogen/core/prepared.hpp"
 #include "halogen/run/evaluate.hpp"
+#include "halogen/run/memory_limit.hpp"
 #include "halogen/run/view_of.hpp"
 #include "halogen/train/parameters/parameter_access.hpp"
 #include "halogen/train/type_misfits.hpp"
@@ -223,13 +224,18 @@ class Network {
     return key;
   }
 
-  /// A new evaluation of such images, for a caller that keeps it. All evaluations use one arena. Collective.
+  /// A new evaluation of such images, for a caller that keeps it. All evaluations use one arena; beside: how many
+  /// others the caller keeps, of no larger images, whose halo buffers count in the limit of memory. Collective.
   template <PlanKind Kind, class Image>
-  std::shared_ptr<EvaluationOf<Kind, Image>> made(const Image& image) {
+  std::shared_ptr<EvaluationOf<Kind, Image>> made(const Image& image, int beside = 0) {
     using E = EvaluationOf<Kind, Image>;
     ++evaluations_;  // even if it cannot be made: the arena may lie elsewhere then
-    Layout layout(E::plan(), image.decomposition(), image.mesh().rank(), image.cuts(),
-                  ValueBytes::of<typename Image::value_type>());
+    Layout layout = detail::layout_within(
+        limit_, image.mesh().world(), E::plan(),
+        {image.decomposition(), image.mesh().rank(), image.cuts(), ValueBytes::of<typename Image::value_type>()},
+        [&](const Layout& of) {
+          return access_.staging_bytes(of) + static_cast<std::size_t>(beside) * of.memory().exchange;
+        });
     auto access = access_(layout, image);
     return std::make_shared<E>(std::move(layout), detail::sub_meshes(image), arena_, std::move(access),
                                detail::field_context<FieldsOf<Image>>(image));
@@ -284,6 +290,13 @@ class Network {
   /// Whether these parameters are laid out as those that it was made for.
   bool serves(const Parameters<ModelType, T, P>& parameters) const { return access_.serves(parameters); }
 
+  /// From now on evaluations keep to this limit. Those that are made are dropped.
+  void limit_memory(const MemoryLimit& limit) {
+    if (limit == limit_) return;
+    limit_ = limit;
+    for (auto& bound : bound_) bound.clear();
+  }
+
   /// How often one was made: while it stays, memory that launches were given stays where it is.
   std::size_t evaluations() const { return evaluations_; }
 
@@ -327,6 +340,7 @@ class Network {
 
   detail::ParameterAccess<T, P> access_;
   std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
+  MemoryLimit limit_;
   std::size_t evaluations_ = 0;
   std::array<detail::Prepared<Key, 1>, 4> bound_;  ///< the last evaluation of each PlanKind
 };

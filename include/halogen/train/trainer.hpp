@@ -22,16 +22,25 @@ namespace halogen {
 /// in OptimizerOptions. check: each step() and accumulate() waits for its loss and gradient and looks at them. If one
 /// is not finite, nothing is updated, and a CollectiveError names the first field of the batch, the first parameter and
 /// the first layer with such a number, and its point. The check is for a search: it costs a wait and a copy of the
-/// gradient to the host in each step. micro_batches: step() and accumulate() run the samples in so many parts, one
-/// after the other, in the arena of the largest part. They have the result of the whole batch: one loss, one all_reduce
-/// of the gradient, the same random numbers. Each rank cuts its own samples into parts, and needs a sample for each.
-/// Statistics over samples (BatchNorm, a Function) are those of a part, and a part of an expression loss counts by its
-/// samples. A second gradient is held; halos, sums of norms and sharded parameters are sent for each part.
+/// gradient to the host in each step.
+///
+/// micro_batches: step() and accumulate() run the samples in so many parts, one after the other, in the arena of the
+/// largest part. They have the result of the whole batch: one loss, one all_reduce of the gradient, the same random
+/// numbers. Each rank cuts its own samples into parts, and needs a sample for each. Statistics over samples (BatchNorm,
+/// a Function) are those of a part, and a part of an expression loss counts by its samples. A second gradient is held;
+/// halos, sums of norms and sharded parameters are sent for each part.
+///
+/// memory_limit: everything that Halogen holds on a rank stays within so many bytes: activations with halo buffers and
+/// workspace, parameters, gradient, moments, and what launches allocate. Fields that you make and what MPI or NCCL
+/// hold are not counted. Where not all fits, some activations are computed again in the backward pass, as few as do
+/// (docs/memory.md); results are the same to the bit. Where even that does not fit, a CollectiveError says what would.
+/// A gradient that accumulate() keeps is counted.
 struct TrainerOptions {
   std::uint64_t seed = 0;
   std::vector<ParameterGroup> groups{};
   double average = 0;
   bool check = false;
+  std::size_t memory_limit = 0;
   int micro_batches = 1;
 };
 
@@ -63,7 +72,13 @@ class Trainer {
         seed_(options.seed),
         check_(options.check),
         gradient_(parameters_, options.micro_batches),
-        uses_{.parts = options.micro_batches} {}
+        uses_{.parts = options.micro_batches} {
+    // two gradients: one is accumulated (accumulate), or sent from memory of the transport; a third is a part's
+    const std::size_t of_parameters = parameters_.view().size() * sizeof(T);
+    if (options.memory_limit > 0)
+      gradient_.network().limit_memory(
+          {options.memory_limit, (options.micro_batches > 1 ? 4 : 3) * of_parameters + state_.bytes()});
+  }
 
   template <class Loss>
   static constexpr PlanKind step_plan = Batch::template plan<Loss>;
