@@ -699,7 +699,8 @@ int drop_some(hg::PlanDraft& plan, Draw& draw) {
   const double share = draw.unit();
   const int before = plan.launches.size();
   hg::GrowingTable<bool> keep(plan.tensors.size());
-  for (int t = 0; t < keep.size(); ++t) keep[t] = !hg::can_be_dropped(plan, hg::TensorId(t)) || draw.unit() > share;
+  const hg::GrowingTable<bool> droppable = hg::droppable_tensors(plan);
+  for (int t = 0; t < keep.size(); ++t) keep[t] = !droppable[t] || draw.unit() > share;
   hg::recompute(plan, keep);
   return plan.launches.size() - before;
 }

@@ -31,8 +31,7 @@ class Planner : public PlanGradients {
       if (plan_.tensors[i].requires_gradient) plan_.input_gradient[i] = gradient_of_input(i);
     if (plan_.graph.segments > 0 && plan_.training) {
       const GrowingTable<bool> keep = kept_by_checkpoints(plan_);
-      for (int segment = plan_.graph.segments; segment > 0; --segment)
-        if (!drops_some(plan_, keep, segment)) plan_.idle_segment = segment;
+      plan_.idle_segment = idle_segment(plan_, keep);
       recompute(plan_, keep);
     } else {
       detail::find_lifetimes(plan_);

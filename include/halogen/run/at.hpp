@@ -57,6 +57,7 @@ class LaunchAt : public LaunchOperands<S> {
   /// Call this before kernels and messages of the array language run. Afterwards the halos that the launch reads are
   /// there, and all messages that are due are on their way.
   void hand_over() const {
+    detail::expect_first_run(plan_, launch(), "hand_over");
     halos_.await(space_, index_);
     halos_.send();
   }
@@ -163,6 +164,7 @@ class LaunchAt : public LaunchOperands<S> {
   /// Sums the first `count` of them over all ranks that share a sample's points, or takes the largest or the smallest
   /// of each. This is one all_reduce. It does nothing if one rank has all points.
   void sum_over_ranks(index_t count, ReduceOp op = ReduceOp::sum) const {
+    detail::expect_first_run(plan_, launch(), "sum_over_ranks");
     const index_t most = layout_.workspace().use(index_).rank_sums;
     if (count > most) detail::refuse_rank_sums(plan_, launch(), count, most);
     if (sums_.plane.size() == 1 || layout_.level(launch().level).whole) return;  // vectors: all ranks have the sums
@@ -178,6 +180,7 @@ class LaunchAt : public LaunchOperands<S> {
   /// runs again.
   template <class Wanted>
   TensorView<S> fetch(int operand, const Wanted& wanted) const {
+    detail::expect_first_run(plan_, launch(), "fetch");
     hand_over();
     const TensorId tensor = stored_operand(plan_, launch(), operand);
     return fetched_.fetch(space_, layout_, index_, operand, plan_.tensors[tensor], operands_.strided(tensor), wanted);

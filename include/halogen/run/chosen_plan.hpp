@@ -88,9 +88,9 @@ class PlanSearch {
     for (const Launch& launch : plan.launches) all_work_ += work_of(plan, launch, levels);
     keep_all_ = GrowingTable<bool>(plan.tensors.size());
     for (bool& keep : keep_all_) keep = true;
+    const GrowingTable<bool> can_be_dropped = droppable_tensors(draft_);
     for (int t = 0; t < plan.tensors.size(); ++t)
-      if (can_be_dropped(draft_, TensorId(t)) && plan.tensors[t].last_launch >= plan.first_backward)
-        droppable_.push_back(t);
+      if (can_be_dropped[t] && plan.tensors[t].last_launch >= plan.first_backward) droppable_.push_back(t);
     std::ranges::stable_sort(droppable_, std::ranges::greater{}, [&](int t) { return bytes_of(plan.tensors[t]); });
   }
 
