@@ -67,14 +67,16 @@ class EvaluationParts {
   TensorView<S> prediction(int output = 0) const { return operands_.tensor(plan_.prediction[output]); }
 
   /// The loss of all ranks, the same on each. Waits for the device and for the one small sum.
-  double loss() { return losses_.sum.value(space_); }
+  double loss() { return losses_.sum->value(space_); }
   /// How the loss of the last step was computed. A step that is repeated without the host needs this.
-  const LossMeans& loss_means() const { return losses_.sum.means(); }
-  LossDivisors loss_divisors() const { return losses_.sum.divisors(); }
-  void set_loss_means(const LossMeans& means) { losses_.sum.set_means(means); }
+  const LossMeans& loss_means() const { return losses_.sum->means(); }
+  LossDivisors loss_divisors() const { return losses_.sum->divisors(); }
+  void set_loss_means(const LossMeans& means) { losses_.sum->set_means(means); }
   /// Where kernels find the least sum of the last step's weights; null without weights. If it is not positive, nothing
   /// may be updated.
-  const double* loss_weight() const { return losses_.sum.weight_of_step(); }
+  const double* loss_weight() const { return losses_.sum->weight_of_step(); }
+  /// From now on each run is a part of a step, whose losses are summed here (LossSum).
+  void sum_losses_in(const std::shared_ptr<LossSum>& sum) { losses_.sum = sum; }
 
  protected:
   void begin_forward(const InputViews<S>& inputs, T* parameters);
@@ -174,7 +176,7 @@ EvaluationParts<S, Access>::EvaluationParts(Layout layout, const detail::SubMesh
       rank_sums_{meshes_.plane,
                  {"halogen::rank_sums", layout_.workspace().rank_sums(), Travels::in_collectives, meshes_.plane}},
       fetched_(meshes_.world),
-      losses_{LossSum(meshes_.samples, plan_.graph.outputs)},
+      losses_{std::make_shared<LossSum>(meshes_.samples, plan_.graph.outputs)},
       affine_has_gradient_(static_cast<std::size_t>(plan_.affines.size())),
       has_gradient_(static_cast<std::size_t>(plan_.graph.parameters.size())),
       keeps_statistics_(!plan_.takes_cotangents()),
@@ -274,6 +276,7 @@ void EvaluationParts<S, Access>::finish_affine_sums(const Launch& launch, index_
 template <class S, class Access>
 template <class Loss, class L, class W>
 LossMean EvaluationParts<S, Access>::mean_of(const LossTerm<Loss, L, W>& term, int output) const {
+  if (losses_.sum->of_parts()) return losses_.sum->means()[static_cast<std::size_t>(output)];
   const StoredTensor& prediction = plan_.tensors[plan_.prediction[output]];
   const auto samples = static_cast<double>(layout_.batch_cut().extent());
   return halogen::mean_of<T>(term, prediction.channels, samples,

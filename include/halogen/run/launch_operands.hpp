@@ -155,7 +155,7 @@ class LaunchOperands {
   /// Where this rank's points are in the node's whole output.
   kernels::WholeField whole_field() const {
     const LevelLayout& level = layout_.level(node().level);
-    kernels::WholeField field{layout_.first_sample(),
+    kernels::WholeField field{layout_.first_sample() + random_.samples_before,
                               node().channels,
                               {},
                               layout_.owned(node().level, 0).begin,

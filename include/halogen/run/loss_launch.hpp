@@ -1,6 +1,8 @@
 // The losses of a step as launches: what a step binds to them, and their kernels.
 #pragma once
 
+#include <memory>
+
 #include "halogen/plan/common_launches.hpp"
 #include "halogen/run/at.hpp"
 #include "halogen/run/loss_sum.hpp"
@@ -43,15 +45,17 @@ BoundLoss<S> bound_loss(const LossTerm<Loss, L, W>& term, const LossMean& mean) 
 /// The losses of a step: what they are, and the sums that their launches gather.
 template <class S>
 struct StepLosses {
-  LossSum sum;
+  std::shared_ptr<LossSum> sum;  ///< that of the whole step, if it runs in parts
   std::array<BoundLoss<S>, most_outputs> of_output{};
 };
 
 /// The weights are summed over all ranks before any gradient is written, so that gradients are exact: the first loss
-/// does it for all outputs. The last one sums the losses.
+/// does it for all outputs. The last one sums the losses. If the step runs in parts, both are done for all parts at
+/// once (LossSum).
 template <class S, Form>
 void LossLaunch::run(const LaunchAt<S>& at) {
   StepLosses<S>& losses = at.losses();
+  LossSum& sum = *losses.sum;
   const Plan& plan = at.plan();
   const int outputs = plan.graph.outputs, output = at.number() - plan.first_backward;
   const auto loss_of = [&losses](int i) -> const BoundLoss<S>& {
@@ -64,22 +68,22 @@ void LossLaunch::run(const LaunchAt<S>& at) {
   const auto counted = [&](int i) {  // sums of tiles that no other rank counts too
     return at.counts_points_of(prediction_of(i).level) ? tiling_of(i).count() : 0;
   };
-  if (output == 0) {
+  if (output == 0 && !sum.of_parts()) {
     LossMeans means;
     for (int i = 0; i < outputs; ++i) means[static_cast<std::size_t>(i)] = loss_of(i).mean;
-    losses.sum.begin(means);
+    sum.begin(at.space(), means);
     for (int i = 0; i < outputs; ++i) {
       if (!loss_of(i).mean.weighted) continue;
       loss_of(i).weigh(loss_of(i), at.space(), prediction_of(i).channels, tiling_of(i), at.partials());
-      losses.sum.add_weights(at.space(), i, at.partials(), counted(i));
+      sum.add_weights(at.space(), i, at.partials(), counted(i));
     }
-    losses.sum.sum_weights(at.space());
+    sum.sum_weights(at.space());
   }
   loss_of(output).run(loss_of(output), at.space(), at.stored_tensor(plan.prediction[output]),
                       at.stored_tensor(at.launch().output), prediction_of(output).channels, tiling_of(output),
-                      losses.sum.weight_of(output), at.partials());
-  losses.sum.add_losses(at.space(), output, at.partials(), counted(output));
-  if (output + 1 == outputs) losses.sum.sum_losses(at.space());
+                      sum.weight_of(output), at.partials());
+  sum.add_losses(at.space(), output, at.partials(), counted(output));
+  if (output + 1 == outputs && !sum.of_parts()) sum.sum_losses(at.space());
 }
 
 }  // namespace halogen

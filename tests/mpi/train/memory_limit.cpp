@@ -55,14 +55,16 @@ struct Steps {
 };
 
 template <class Model>
-Steps steps(const hg::DeviceMesh<support::Mesh>& mesh, std::size_t limit) {
+Steps steps(const hg::DeviceMesh<support::Mesh>& mesh, std::size_t limit, hg::index_t batch = 2, int parts = 1) {
   const auto random = [&](std::uint64_t stream) {
-    return hg::distribute_tensor<Field>(mesh, {2, 2, 40, 33}, support::numbers<float>(2 * 2 * 40 * 33, stream));
+    const auto values = support::numbers<float>(static_cast<std::size_t>(batch * 2 * 40 * 33), stream);
+    return hg::distribute_tensor<Field>(mesh, {batch, 2, 40, 33}, values);
   };
   const Field image = random(3), label = random(7);
   Steps result;
   const auto train = [&] {
-    hg::Trainer trainer(Model{}, hg::AdamW{.lr = 1e-3}, mesh, {.seed = 5, .memory_limit = limit});
+    hg::Trainer trainer(Model{}, hg::AdamW{.lr = 1e-3}, mesh,
+                        {.seed = 5, .memory_limit = limit, .micro_batches = parts});
     for (int step = 0; step < 2; ++step) {
       const auto of_step = trainer.step(hg::mse, image, label);
       result.losses.push_back(of_step.item());
@@ -102,6 +104,21 @@ void check(const hg::DeviceMesh<support::Mesh>& mesh) {
 }
 
 }  // namespace
+
+TEST_CASE("micro-batches, of two sizes, keep to a memory limit too") {
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    const Steps all = steps<Blocks>(mesh, 0, 5, 2);
+    std::size_t limit = all.most;
+    mesh.world().all_reduce(&limit, 1, hg::ReduceOp::max);
+    limit = limit / 100 * 93;
+    const Steps within = steps<Blocks>(mesh, limit, 5, 2);
+    CHECK(within.most <= limit);
+    CHECK(within.more_work > 0);
+    CHECK(within.losses == all.losses);
+    CHECK(within.weights == all.weights);
+  }
+}
 
 TEST_CASE("steps within a memory limit have the bits of steps without, and take no more than it") {
   for (const auto& mesh : support::meshes(2)) {
