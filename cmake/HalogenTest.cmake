@@ -126,9 +126,21 @@ function(halogen_executable name)
   halogen_lazy_driver(${name})
 endfunction()
 
+# halogen_emulated(TARGET): runs on tests/support/cuda, which interprets its PTX, and needs no GPU
+option(HALOGEN_EMULATED "Programs of a CUDA build run without a GPU: tests/support/cuda interprets their PTX" OFF)
+function(halogen_emulated target)
+  set_target_properties(${target} PROPERTIES CUDA_RUNTIME_LIBRARY None)
+  add_dependencies(${target} cuda_standin)
+  # ahead of Kokkos, whose functions of the driver it has too
+  target_link_options(${target} PRIVATE LINKER:--no-as-needed $<TARGET_FILE:cuda_standin> LINKER:--as-needed)
+  set_property(TARGET ${target} APPEND PROPERTY BUILD_RPATH "$<TARGET_FILE_DIR:cuda_standin>")
+endfunction()
+
 # halogen_lazy_driver(TARGET): starts where there is no CUDA driver, to say so
 function(halogen_lazy_driver target)
-  if(HALOGEN_CUDA)
+  if(HALOGEN_EMULATED)
+    halogen_emulated(${target})
+  elseif(HALOGEN_CUDA)
     target_link_libraries(${target} PRIVATE lazy_cuda_driver)
     target_link_options(${target} PRIVATE LINKER:--as-needed)
   endif()
@@ -138,6 +150,7 @@ if(HALOGEN_CUDA)
   add_library(lazy_cuda_driver OBJECT "${PROJECT_SOURCE_DIR}/cmake/lazy_cuda_driver.cpp")
   target_include_directories(lazy_cuda_driver PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
   target_link_libraries(lazy_cuda_driver PUBLIC ${CMAKE_DL_LIBS})
+  add_subdirectory("${PROJECT_SOURCE_DIR}/tests/support/cuda" "${PROJECT_BINARY_DIR}/cuda_standin")
 endif()
 
 # halogen_test(NAME TARGET RANKS FILE...): the CTest entry that runs TARGET with HALOGEN_RUN_ARGUMENTS, on RANKS ranks; 0 is no
@@ -181,7 +194,9 @@ function(halogen_run test target sources)
     string(REGEX REPLACE "\\..*" "" kind ${test})
     if(HALOGEN_CUDA)
       list(APPEND labels device)
-      set_tests_properties(${name} PROPERTIES RESOURCE_LOCK gpu)
+      if(NOT HALOGEN_EMULATED)
+        set_tests_properties(${name} PROPERTIES RESOURCE_LOCK gpu)
+      endif()
     endif()
     set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} PROCESSORS ${processors} LABELS "${kind};${labels}"
                          ENVIRONMENT "${HALOGEN_RUN_ENVIRONMENT}")
