@@ -45,6 +45,7 @@ void handlers::shuffle(Warp& warp, const Instruction& i) {
     got[lane] = a[from];
     inside |= u32{in} << lane;
   }
+  if (warp.mask == warp.live) shared().exchange(warp);
   u32* const d = at<u32>(warp, i.o[0]);
   each_lane(warp.mask, [&](int lane) { d[lane] = got[lane]; });
   if (i.o[5] != none) {

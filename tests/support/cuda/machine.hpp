@@ -134,7 +134,8 @@ struct Warp {
   bool waits = false;  ///< at a barrier
   u32 barrier = 0;
   u32 says = 0;        ///< bits of a predicate, where the barrier joins them
-  u64 met = 0;  ///< when its lanes met last
+  u64 met = 0;        ///< when its lanes met last
+  u64 exchanged = 0;  ///< when they met last, or exchanged values by a shuffle
   Block* block = nullptr;
   std::vector<Entry> stack;
   std::vector<Frame> frames;

@@ -80,7 +80,7 @@ void start_warp(Warp& warp, Block& block, int number, u64 threads) {
   warp.block = &block;
   warp.number = number;
   warp.waits = false;
-  warp.met = 0;
+  warp.met = warp.exchanged = 0;
   warp.carry = 0;
   warp.stack.clear(), warp.frames.clear();
   warp.local_top = 16;

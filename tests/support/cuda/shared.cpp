@@ -49,10 +49,11 @@ int Shared::read(const Warp& warp, int lane, u64 place, u32 size, bool atomic) {
     if (word.read_time >= block_met && word.reader != by) {
       const bool same_warp = word.reader / lanes == by / lanes;
       word.many_warps = word.many_warps || !same_warp;
-      word.many = same_warp ? (word.many || word.read_time >= warp.met) : false;
+      word.many = same_warp ? (word.many || word.read_time >= warp.exchanged) : false;
     } else if (word.read_time < block_met) {
       word.many = word.many_warps = false;
     }
+    if (word.read_time < warp.exchanged && word.reader / lanes == by / lanes) word.many = false;
     word.read_time = time, word.reader = static_cast<u16>(by), word.read_bytes = bits, word.read_atomic = atomic;
   }
   return races;
@@ -71,7 +72,7 @@ int Shared::write(const Warp& warp, int lane, u64 place, u32 size, bool atomic, 
       races = word.writer;
     if (changes && (word.read_bytes & bits) != 0 && !(atomic && word.read_atomic) && word.read_time >= block_met) {
       const bool other_warp = word.many_warps || word.reader / lanes != by / lanes;
-      const bool other_lane = word.read_time >= warp.met && (word.many || word.reader != by);
+      const bool other_lane = word.read_time >= warp.exchanged && (word.many || word.reader != by);
       if (other_warp || other_lane) races = word.reader;
     }
     word.write_time = time, word.writer = static_cast<u16>(by), word.write_bytes = bits, word.write_atomic = atomic;

@@ -1,8 +1,9 @@
 // Shared memory of the block that runs, and who touched it last.
 //
 // Two accesses of a word are ordered if they are of one thread, if a barrier of the block lies between them, or, within a
-// warp, a bar.warp.sync. A race is two accesses that are not ordered, one of them a write, unless both are atomic or the
-// write changes nothing. Times count up and are never reset, so that a new block needs no clearing.
+// warp, a bar.warp.sync. A shuffle orders a warp's reads before it and writes behind it, as each lane has read by then; it
+// does not order a write before it and a read behind it. A race is two accesses that are not ordered, one of them a write,
+// unless both are atomic or the write changes nothing. Times count up and are never reset: a new block needs no clearing.
 #pragma once
 
 #include "machine.hpp"
@@ -14,7 +15,8 @@ class Shared {
   Shared();
   void start(const Block& block);
   void meet() { block_met = ++time; }
-  void meet(Warp& warp) { warp.met = ++time; }
+  void meet(Warp& warp) { warp.met = warp.exchanged = ++time; }
+  void exchange(Warp& warp) { warp.exchanged = ++time; }
 
   /// Whether the bytes are of the block.
   bool holds(u64 place, u32 bytes) const {
