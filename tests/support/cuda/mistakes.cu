@@ -175,7 +175,7 @@ __host__ __device__ long long walk(int seed) {
     sum += steps * (seed - 50) / (i + 1) + (static_cast<unsigned>(seed * 2654435761u) >> (i % 32)) % 1000u;
     if (sum % 11 == 5) break;
     sum ^= static_cast<long long>(static_cast<signed char>(seed * i)) << 20;
-    sum = sum * 6364136223846793005ll / 3 - static_cast<short>(sum);
+    sum = static_cast<long long>(static_cast<unsigned long long>(sum) * 6364136223846793005ull) / 3 - static_cast<short>(sum);
   }
   return sum;
 }

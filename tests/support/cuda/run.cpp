@@ -4,6 +4,8 @@
 // lanes leaves an entry for all of them where its two ways meet, and pushes one for each way.
 #include <sys/mman.h>
 
+#include <chrono>
+
 #include "forms.hpp"
 #include "memory.hpp"
 #include "module.hpp"
@@ -22,6 +24,8 @@ char* reserve(u64 bytes) {
   if (got == MAP_FAILED) unknown("no room for a warp");
   return static_cast<char*>(got);
 }
+
+u64 carried_out = 0;  ///< instructions, each lane counted
 
 void enter(Warp& warp, Function& function, const Call* call, char* registers, u32 mask) {
   if (registers + function.frame_bytes > warp.arena + arena_bytes) unknown("calls of " + function.name + " are too deep");
@@ -68,6 +72,7 @@ void go_on(Warp& warp) {
         if (warp.mask == 0) continue;
       }
       warp.now = &i;
+      carried_out += static_cast<u64>(__builtin_popcount(warp.mask));
       i.run(warp, i);
       if (warp.waits) return;
       if (warp.stack.size() != depth || i.run == handlers::leave || i.run == handlers::exit || i.run == handlers::call) break;
@@ -153,6 +158,8 @@ void run(const Launch& launch) {
   static std::vector<Warp> all;
   static const bool says = std::getenv("CUDA_STANDIN_SAY") != nullptr;
   decode(*launch.function);
+  const u64 before = carried_out;
+  const auto begun = std::chrono::steady_clock::now();
   if (says)
     std::fprintf(stderr, "emulated GPU: %s, %llu blocks of %llu\n", demangled(launch.function->name).c_str(),
                  static_cast<unsigned long long>(launch.grid.size()), static_cast<unsigned long long>(launch.block.size()));
@@ -172,6 +179,9 @@ void run(const Launch& launch) {
         block.index = {x, y, z};
         run_block(warps, block);
       }
+  if (says)
+    std::fprintf(stderr, "  %.3g instructions of lanes in %.3g s\n", static_cast<double>(carried_out - before),
+                 std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
 }
 
 // -- control ---------------------------------------------------------------------------------------------------------

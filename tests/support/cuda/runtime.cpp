@@ -4,8 +4,10 @@
 // would too, has CUDA's error; what is not written here does not link.
 #include <cuda_runtime_api.h>
 
+#include <chrono>
 #include <cstring>
 #include <mutex>
+#include <thread>
 
 #include "memory.hpp"
 #include "module.hpp"
@@ -111,6 +113,21 @@ cudaError_t launch(Kernel* kernel, dim3 grid, dim3 block, void** arguments, std:
     std::memcpy(made.parameters.data() + one.place, arguments[number++], one.bytes);
   enqueue(stream_of(stream), [made = std::move(made)] { run(made); });
   return cudaSuccess;
+}
+
+/// A thread that runs what is pending, late: a process that waits for others elsewhere must not keep them waiting.
+void goes_on_by_itself() {
+  static const bool begun = [] {
+    std::thread([] {
+      for (;;) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(3));
+        const Guard guard(all_calls);
+        run_some();
+      }
+    }).detach();
+    return true;
+  }();
+  static_cast<void>(begun);
 }
 
 const char* visible() {
@@ -395,6 +412,23 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
   const Guard guard(all_calls);
   delete reinterpret_cast<Graph*>(graph);
   return cudaSuccess;
+}
+
+// -- for the stand-in for NCCL -------------------------------------------------------------------------------------------
+/// Work of the host that has its place in a stream.
+void cuda_standin_in_stream(void* stream, void (*work)(void*), void* argument) {
+  const Guard guard(all_calls);
+  goes_on_by_itself();
+  enqueue(stream_of(static_cast<cudaStream_t>(stream)), [=] { work(argument); });
+}
+char* cuda_standin_bytes(const void* address, std::size_t size, bool written) {
+  if (!check_range("an operation of NCCL", address, size)) unknown("an operation of NCCL");
+  if (!Memory::holds(address_of(address))) {
+    finding("an operation of NCCL was given memory of the host");
+    return static_cast<char*>(const_cast<void*>(address));
+  }
+  if (written) memory().mark_written(address_of(address), size);
+  return memory().data(address_of(address));
 }
 
 // -- of the driver, for Kokkos -----------------------------------------------------------------------------------------
