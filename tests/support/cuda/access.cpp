@@ -25,9 +25,7 @@ u64 address_of(Warp& warp, const Instruction& i, u32 place, int lane) {
   return address;
 }
 
-const char* name_of(Way way) {
-  return way == Way::load ? "reads" : way == Way::store ? "writes" : "changes";
-}
+const char* name_of(Way way) { return way == Way::load ? "reads" : way == Way::store ? "writes" : "changes"; }
 
 /// Where the bytes of a global address lie, after the checks.
 template <Way way>
@@ -59,28 +57,32 @@ template <Way way>
 char* in_shared(Warp& warp, const Instruction& i, int lane, u64 place, u32 size, bool atomic, const void* value) {
   auto& block = shared();
   if (!block.holds(place, size)) {
-    finding(warp, i, lane, std::string("a kernel ") + name_of(way) + " beyond its shared memory, at byte " +
-                               std::to_string(static_cast<s64>(place) - (place >= static_start ? static_start : dynamic_start)) +
-                               " of " + std::to_string(warp.block->launch->dynamic_shared) + " that the launch has");
+    finding(warp, i, lane,
+            std::string("a kernel ") + name_of(way) + " beyond its shared memory, at byte " +
+                std::to_string(static_cast<s64>(place) - (place >= static_start ? static_start : dynamic_start)) +
+                " of " + std::to_string(warp.block->launch->dynamic_shared) + " that the launch has");
     return nullptr;
   }
   if (checks().memory && way != Way::store && !block.written(place, size))
-    finding(warp, i, lane, std::string("a kernel ") + name_of(way) + " shared memory that nobody wrote, at byte " +
-                               std::to_string(place - dynamic_start));
+    finding(warp, i, lane,
+            std::string("a kernel ") + name_of(way) + " shared memory that nobody wrote, at byte " +
+                std::to_string(place - dynamic_start));
   if (checks().races) {
     int with = -1;
     if (way != Way::store) with = block.read(warp, lane, place, size, atomic);
     if (way != Way::load) with = std::max(with, block.write(warp, lane, place, size, atomic, value));
     if (with >= 0)
-      finding(warp, i, lane, std::string("a race: no barrier lies between this and an access by ") + thread_text(with) +
-                                 ", at byte " + std::to_string(place - dynamic_start) + " of shared memory");
+      finding(warp, i, lane,
+              std::string("a race: no barrier lies between this and an access by ") + thread_text(with) + ", at byte " +
+                  std::to_string(place - dynamic_start) + " of shared memory");
   } else if (way != Way::load) {
     block.write(warp, lane, place, size, true, value);
   }
   return block.data(place);
 }
 
-/// Where `size` bytes at an address lie; null where a finding says that they must not be touched. `value`: what is written.
+/// Where `size` bytes at an address lie; null where a finding says that they must not be touched. `value`: what is
+/// written.
 template <Way way>
 char* resolve(Warp& warp, const Instruction& i, int lane, u64 address, u32 size, const void* value) {
   if (i.space == space_device && !Memory::holds(address)) {
@@ -90,8 +92,10 @@ char* resolve(Warp& warp, const Instruction& i, int lane, u64 address, u32 size,
   const u64 place = address & (base_of(Space{1}) - 1);
   switch (address >> space_shift) {
     case space_device:
-    case space_pinned: return in_memory<way>(warp, i, lane, address, size);
-    case space_shared: return in_shared<way>(warp, i, lane, place, size, way == Way::change, value);
+    case space_pinned:
+      return in_memory<way>(warp, i, lane, address, size);
+    case space_shared:
+      return in_shared<way>(warp, i, lane, place, size, way == Way::change, value);
     case space_local:
       if (place < 16 || place + size > warp.local_top) {
         finding(warp, i, lane, std::string("a kernel ") + name_of(way) + " beyond its local memory", address);
@@ -103,7 +107,8 @@ char* resolve(Warp& warp, const Instruction& i, int lane, u64 address, u32 size,
         return const_cast<char*>(warp.block->launch->parameters.data()) + place;
       [[fallthrough]];
     default:
-      finding(warp, i, lane, std::string("a kernel ") + name_of(way) + " an address that is the host's, or nobody's", address);
+      finding(warp, i, lane, std::string("a kernel ") + name_of(way) + " an address that is the host's, or nobody's",
+              address);
       return nullptr;
   }
 }
@@ -120,7 +125,8 @@ u64 extended(const Instruction& i, u64 bits) {
   return static_cast<u64>(static_cast<s64>(bits << shift) >> shift);
 }
 
-/// Whether all lanes have one address, in local memory, with registers of the size in memory: it is then a row of words.
+/// Whether all lanes have one address, in local memory, with registers of the size in memory: it is then a row of
+/// words.
 bool is_local_row(Warp& warp, const Instruction& i, u32 place, u64& address) {
   if (i.count != 1 || i.width != 8 || i.register_bytes != i.size || (i.size != 4 && i.size != 8)) return false;
   const u64* const base = at<u64>(warp, place);
@@ -134,7 +140,8 @@ bool is_local_row(Warp& warp, const Instruction& i, u32 place, u64& address) {
   address = first + static_cast<u64>(i.offset);
   if (i.space == space_local) address += base_of(space_local);
   const u64 within = address & (base_of(Space{1}) - 1);
-  if (address >> space_shift != space_local || within % i.size != 0 || within < 16 || within + i.size > warp.local_top) return false;
+  if (address >> space_shift != space_local || within % i.size != 0 || within < 16 || within + i.size > warp.local_top)
+    return false;
   address = within;
   return true;
 }
@@ -184,7 +191,8 @@ void handlers::store(Warp& warp, const Instruction& i) {
     check_alignment(warp, i, lane, address);
     for (u32 k = 0; k < i.count; ++k) {
       const char* const value = at<char>(warp, i.o[1 + k]) + lane * i.register_bytes;
-      if (char* to = resolve<Way::store>(warp, i, lane, address + k * i.size, i.size, value)) std::memcpy(to, value, i.size);
+      if (char* to = resolve<Way::store>(warp, i, lane, address + k * i.size, i.size, value))
+        std::memcpy(to, value, i.size);
     }
   }
 }
@@ -194,13 +202,20 @@ namespace {
 template <class T>
 T changed(const Instruction& i, T old, T b, T c) {
   switch (i.kind) {
-    case 1: return static_cast<T>(old + b);
-    case 2: return b < old ? b : old;
-    case 3: return old < b ? b : old;
-    case 7: return b;
-    case 8: return old == b ? c : old;
-    case 9: return old >= b ? T(0) : static_cast<T>(old + 1);
-    case 10: return old == 0 || old > b ? b : static_cast<T>(old - 1);
+    case 1:
+      return static_cast<T>(old + b);
+    case 2:
+      return b < old ? b : old;
+    case 3:
+      return old < b ? b : old;
+    case 7:
+      return b;
+    case 8:
+      return old == b ? c : old;
+    case 9:
+      return old >= b ? T(0) : static_cast<T>(old + 1);
+    case 10:
+      return old == 0 || old > b ? b : static_cast<T>(old - 1);
   }
   if constexpr (std::is_integral_v<T>) {
     if (i.kind == 4) return old & b;
@@ -234,7 +249,8 @@ void handlers::atomic(Warp& warp, const Instruction& i) {
   return i.is_signed ? atomic_of<s64>(warp, i) : atomic_of<u64>(warp, i);
 }
 
-// -- parameters --------------------------------------------------------------------------------------------------------
+// -- parameters
+// --------------------------------------------------------------------------------------------------------
 
 void handlers::load_parameter(Warp& warp, const Instruction& i) {
   const auto& from = warp.block->launch->parameters;
@@ -284,10 +300,14 @@ template <bool loads>
 void words(Warp& warp, const Instruction& i) {
   for (u32 k = 0; k < i.count; ++k) {
     if (i.o[1 + k] == none) continue;
-    if (i.size == 8) word_in_register<u64, loads>(warp, i, k);
-    else if (i.size == 4) i.is_signed ? word_in_register<s32, loads>(warp, i, k) : word_in_register<u32, loads>(warp, i, k);
-    else if (i.size == 2) i.is_signed ? word_in_register<s16, loads>(warp, i, k) : word_in_register<u16, loads>(warp, i, k);
-    else i.is_signed ? word_in_register<s8, loads>(warp, i, k) : word_in_register<u8, loads>(warp, i, k);
+    if (i.size == 8)
+      word_in_register<u64, loads>(warp, i, k);
+    else if (i.size == 4)
+      i.is_signed ? word_in_register<s32, loads>(warp, i, k) : word_in_register<u32, loads>(warp, i, k);
+    else if (i.size == 2)
+      i.is_signed ? word_in_register<s16, loads>(warp, i, k) : word_in_register<u16, loads>(warp, i, k);
+    else
+      i.is_signed ? word_in_register<s8, loads>(warp, i, k) : word_in_register<u8, loads>(warp, i, k);
   }
 }
 

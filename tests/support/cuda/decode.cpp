@@ -1,8 +1,6 @@
-// From the text of a function to instructions, once: registers become places, labels become numbers, and each branch
-// learns where its two ways meet again.
+// From the text of a function to instructions, once: registers become places, labels become numbers.
 #include <algorithm>
 #include <deque>
-#include <set>
 #include <stdexcept>
 
 #include "forms.hpp"
@@ -62,13 +60,28 @@ struct Term {
 
 u32 round_up(u32 value, u32 to) { return (value + to - 1) / to * to; }
 
-const std::unordered_map<std::string_view, Special> special_names = {
-    {"%tid.x", tid_x}, {"%tid.y", tid_y}, {"%tid.z", tid_z}, {"%ntid.x", ntid_x}, {"%ntid.y", ntid_y}, {"%ntid.z", ntid_z},
-    {"%ctaid.x", ctaid_x}, {"%ctaid.y", ctaid_y}, {"%ctaid.z", ctaid_z}, {"%nctaid.x", nctaid_x},
-    {"%nctaid.y", nctaid_y}, {"%nctaid.z", nctaid_z}, {"%laneid", laneid}, {"%warpid", warpid},
-    {"%lanemask_eq", lanemask_eq}, {"%lanemask_lt", lanemask_lt}, {"%lanemask_le", lanemask_le},
-    {"%lanemask_gt", lanemask_gt}, {"%lanemask_ge", lanemask_ge}, {"%dynamic_smem_size", dynamic_smem}, {"%smid", smid},
-    {"%clock", clock_low}};
+const std::unordered_map<std::string_view, Special> special_names = {{"%tid.x", tid_x},
+                                                                     {"%tid.y", tid_y},
+                                                                     {"%tid.z", tid_z},
+                                                                     {"%ntid.x", ntid_x},
+                                                                     {"%ntid.y", ntid_y},
+                                                                     {"%ntid.z", ntid_z},
+                                                                     {"%ctaid.x", ctaid_x},
+                                                                     {"%ctaid.y", ctaid_y},
+                                                                     {"%ctaid.z", ctaid_z},
+                                                                     {"%nctaid.x", nctaid_x},
+                                                                     {"%nctaid.y", nctaid_y},
+                                                                     {"%nctaid.z", nctaid_z},
+                                                                     {"%laneid", laneid},
+                                                                     {"%warpid", warpid},
+                                                                     {"%lanemask_eq", lanemask_eq},
+                                                                     {"%lanemask_lt", lanemask_lt},
+                                                                     {"%lanemask_le", lanemask_le},
+                                                                     {"%lanemask_gt", lanemask_gt},
+                                                                     {"%lanemask_ge", lanemask_ge},
+                                                                     {"%dynamic_smem_size", dynamic_smem},
+                                                                     {"%smid", smid},
+                                                                     {"%clock", clock_low}};
 
 std::vector<std::string> split(std::string_view name) {
   std::vector<std::string> parts;
@@ -105,7 +118,7 @@ class Decoder {
     }
     function.frame_bytes = round_up(frame, 256);
     function.shared_bytes = function.module->shared_bytes;
-    meetings();
+    find_meetings(function);
   }
 
   std::vector<Symbol> parameter_words, result_words;
@@ -117,7 +130,7 @@ class Decoder {
   std::unordered_map<std::string, u32> labels;
   std::vector<std::pair<u32, std::string>> jumps;
   u32 frame = 0;
-  std::string name;             ///< of the instruction
+  std::string name;                ///< of the instruction
   std::vector<std::string> parts;  ///< of its name
   std::vector<Term> terms;
   Instruction made;
@@ -180,7 +193,42 @@ class Decoder {
       tokens.take(",");
     }
     build();
+    if (mistake().wanted(name, mistakes)) make_mistake();
     function.code.push_back(made);
+  }
+
+  /// CUDA_STANDIN_MISTAKE=drop:bar.sync@2 plants a mistake in every function: its third bar.sync is not there. shift:
+  /// the address of an access is one element further on; swap: a product's left operand has two registers exchanged.
+  struct Mistake {
+    std::string kind, name;
+    int number = -1;
+    bool wanted(const std::string& instruction, int& count) const {
+      return !kind.empty() && instruction.starts_with(name) && (number < 0 || count++ == number);
+    }
+  };
+  static const Mistake& mistake() {
+    static const Mistake one = [] {
+      Mistake made;
+      const char* const text = std::getenv("CUDA_STANDIN_MISTAKE");
+      if (text == nullptr) return made;
+      const std::string all = text;
+      const auto colon = all.find(':'), at_sign = all.find('@');
+      made.kind = all.substr(0, colon);
+      made.name = all.substr(colon + 1, at_sign - colon - 1);
+      if (at_sign != all.npos) made.number = std::atoi(all.c_str() + at_sign + 1);
+      return made;
+    }();
+    return one;
+  }
+  int mistakes = 0;
+  void make_mistake() {
+    if (mistake().kind == "drop") made.run = handlers::nothing;
+    if (mistake().kind == "shift") made.offset += made.size;
+    if (mistake().kind == "swap") {
+      auto* const places = static_cast<u32*>(const_cast<void*>(made.more));
+      std::swap(places[4], places[5]);
+    }
+    std::fprintf(stderr, "emulated GPU: mistake %s in line %u of the PTX\n", mistake().kind.c_str(), made.line);
   }
 
   void directive() {
@@ -194,8 +242,8 @@ class Decoder {
         if (tokens.take("<")) count = static_cast<u32>(integer(tokens.taken())), tokens.take(">");
         for (u32 i = 0; i < std::max(count, 1u); ++i)
           scopes.back()[count == 0 ? one : one + std::to_string(i)] = {
-              predicate ? Symbol::predicate : Symbol::reg, predicate ? place_of_predicate() : take_frame(bytes * lanes), bytes,
-              nullptr};
+              predicate ? Symbol::predicate : Symbol::reg, predicate ? place_of_predicate() : take_frame(bytes * lanes),
+              bytes, nullptr};
       } while (tokens.take(","));
     } else if (word == ".param") {
       declare_words(declared(tokens));
@@ -295,7 +343,8 @@ class Decoder {
         if (one.negated) fail("a negated operand");
         return one.place;
       case Term::reg:
-        if (one.bytes != bytes) fail("an operand of " + std::to_string(one.bytes) + " bytes for " + std::to_string(bytes));
+        if (one.bytes != bytes)
+          fail("an operand of " + std::to_string(one.bytes) + " bytes for " + std::to_string(bytes));
         return one.place;
       case Term::name:
         if (one.symbol != nullptr && one.symbol->kind == Symbol::variable)
@@ -303,7 +352,8 @@ class Decoder {
         if (one.symbol != nullptr && one.symbol->kind == Symbol::kernel_parameter)
           return constants().place(base_of(space_params) + one.symbol->place + static_cast<u64>(one.offset), bytes);
         [[fallthrough]];
-      default: fail("an operand that is not known");
+      default:
+        fail("an operand that is not known");
     }
   }
 
@@ -468,10 +518,14 @@ class Decoder {
   void set_predicate() {
     std::string form = parts[0] + "." + parts.at(1) + "." + type();
     for (std::size_t i = 2; i + 1 < parts.size(); ++i) {
-      if (parts[i] == "and") made.kind = 1;
-      else if (parts[i] == "or") made.kind = 2;
-      else if (parts[i] == "xor") made.kind = 3;
-      else fail("unknown comparison " + name);
+      if (parts[i] == "and")
+        made.kind = 1;
+      else if (parts[i] == "or")
+        made.kind = 2;
+      else if (parts[i] == "xor")
+        made.kind = 3;
+      else
+        fail("unknown comparison " + name);
     }
     const auto found = forms().find(form);
     if (found == forms().end()) fail("unknown comparison " + name);
@@ -488,9 +542,9 @@ class Decoder {
 
   Type type_named(const std::string& word) const {
     static const std::unordered_map<std::string, Type> all = {
-        {"u8", Type::u8_}, {"s8", Type::s8_}, {"u16", Type::u16_}, {"s16", Type::s16_}, {"u32", Type::u32_},
-        {"s32", Type::s32_}, {"u64", Type::u64_}, {"s64", Type::s64_}, {"f16", Type::f16}, {"bf16", Type::bf16},
-        {"f32", Type::f32}, {"f64", Type::f64}, {"tf32", Type::tf32}};
+        {"u8", Type::u8_},   {"s8", Type::s8_},   {"u16", Type::u16_}, {"s16", Type::s16_}, {"u32", Type::u32_},
+        {"s32", Type::s32_}, {"u64", Type::u64_}, {"s64", Type::s64_}, {"f16", Type::f16},  {"bf16", Type::bf16},
+        {"f32", Type::f32},  {"f64", Type::f64},  {"tf32", Type::tf32}};
     const auto found = all.find(word);
     if (found == all.end()) fail("unknown type " + word);
     return found->second;
@@ -507,9 +561,9 @@ class Decoder {
     for (std::size_t i = 1; i + 2 < parts.size(); ++i) {
       const std::string& part = parts[i];
       static const std::unordered_map<std::string, Conversion::Round> rounds = {
-          {"rn", Conversion::nearest}, {"rz", Conversion::zero}, {"rm", Conversion::down}, {"rp", Conversion::up},
-          {"rna", Conversion::away}, {"rni", Conversion::nearest}, {"rzi", Conversion::zero}, {"rmi", Conversion::down},
-          {"rpi", Conversion::up}};
+          {"rn", Conversion::nearest}, {"rz", Conversion::zero},  {"rm", Conversion::down},
+          {"rp", Conversion::up},      {"rna", Conversion::away}, {"rni", Conversion::nearest},
+          {"rzi", Conversion::zero},   {"rmi", Conversion::down}, {"rpi", Conversion::up}};
       if (const auto round = rounds.find(part); round != rounds.end())
         how->round = round->second, how->to_integer = part.back() == 'i';
       else if (part == "sat")
@@ -540,7 +594,8 @@ class Decoder {
   }
 
   void atomic() {
-    static const std::vector<std::string> names = {"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"};
+    static const std::vector<std::string> names = {"add", "min",  "max", "and", "or",
+                                                   "xor", "exch", "cas", "inc", "dec"};
     const std::string& kind = type();
     for (std::size_t i = 1; i + 1 < parts.size(); ++i) {
       if (const u8 space = space_named(parts[i])) made.space = space;
@@ -639,75 +694,6 @@ class Decoder {
     }
     made.more = places->data();
   }
-
-  // -- where branches meet -------------------------------------------------------------------------------------------
-  /// For each branch the first instruction that all ways from it pass: its block's immediate post-dominator.
-  void meetings() {
-    auto& code = function.code;
-    const u32 end = static_cast<u32>(code.size());
-    const auto is_branch = [&](u32 i) { return code[i].run == handlers::branch; };
-    const auto ends = [&](u32 i) { return code[i].run == handlers::leave || code[i].run == handlers::exit || code[i].run == handlers::trap; };
-    std::set<u32> starts = {0};
-    for (u32 i = 0; i < end; ++i) {
-      if (is_branch(i)) starts.insert(code[i].target);
-      if ((is_branch(i) || ends(i)) && i + 1 < end) starts.insert(i + 1);
-    }
-    std::vector<u32> start(starts.begin(), starts.end());
-    const u32 blocks = static_cast<u32>(start.size()), exit = blocks;
-    std::vector<u32> block_of(end);
-    std::vector<std::vector<u32>> next(blocks + 1), before(blocks + 1);
-    for (u32 b = 0; b < blocks; ++b) {
-      const u32 stop = b + 1 < blocks ? start[b + 1] : end;
-      for (u32 i = start[b]; i < stop; ++i) block_of[i] = b;
-    }
-    for (u32 b = 0; b < blocks; ++b) {
-      const u32 last = (b + 1 < blocks ? start[b + 1] : end) - 1;
-      const auto add = [&](u32 to) { next[b].push_back(to), before[to].push_back(b); };
-      if (is_branch(last)) add(block_of[code[last].target]);
-      if (ends(last)) add(exit);
-      if ((!is_branch(last) && !ends(last)) || code[last].guard != none) add(last + 1 < end ? block_of[last + 1] : exit);
-    }
-    // order: from the exit backward, depth first
-    std::vector<u32> number(blocks + 1, none), order, stack = {exit}, child(blocks + 1, 0);
-    std::vector<bool> seen(blocks + 1, false);
-    seen[exit] = true;
-    while (!stack.empty()) {
-      const u32 b = stack.back();
-      if (child[b] < before[b].size()) {
-        const u32 to = before[b][child[b]++];
-        if (!seen[to]) seen[to] = true, stack.push_back(to);
-      } else {
-        number[b] = static_cast<u32>(order.size());
-        order.push_back(b);
-        stack.pop_back();
-      }
-    }
-    std::vector<u32> dominator(blocks + 1, none);
-    dominator[exit] = exit;
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (auto b = order.rbegin(); b != order.rend(); ++b) {
-        if (*b == exit) continue;
-        u32 joined = none;
-        for (const u32 to : next[*b]) {
-          if (number[to] == none || dominator[to] == none) continue;
-          u32 x = to, y = joined;
-          if (y == none) y = x;
-          while (x != y) {
-            while (number[x] < number[y]) x = dominator[x];
-            while (number[y] < number[x]) y = dominator[y];
-          }
-          joined = x;
-        }
-        if (joined != dominator[*b]) dominator[*b] = joined, changed = true;
-      }
-    }
-    for (u32 i = 0; i < end; ++i) {
-      if (!is_branch(i)) continue;
-      const u32 meets = dominator[block_of[i]];
-      code[i].meets = meets == none || meets == exit ? none : start[meets];
-    }
-  }
 };
 
 void decode_one(Function& function) {
@@ -729,7 +715,8 @@ void decode(Function& function) {
     if (instruction.run != handlers::call) continue;
     auto& call = *static_cast<Call*>(const_cast<void*>(instruction.more));
     decode(*call.function);
-    const auto pair = [&](const std::vector<u32>& places, const std::vector<Parameter>& to, std::vector<Call::Copy>& copies) {
+    const auto pair = [&](const std::vector<u32>& places, const std::vector<Parameter>& to,
+                          std::vector<Call::Copy>& copies) {
       if (places.size() != to.size()) unknown("a call of " + demangled(call.name) + " has another number of arguments");
       for (u32 i = 0; i < places.size(); ++i) copies.push_back({places[i], to[i].place, round_up(to[i].bytes, 8) / 8});
     };

@@ -43,16 +43,32 @@ T larger(T a, T b) {
 template <class T, int Mode>
 void directed(const std::string& round, const std::string& type) {
   add_form<T, T, T>("add." + round + "." + type, [](T a, T b) {
-    return rounded<Mode>([=] { volatile T x = a, y = b; volatile T z = x + y; return T(z); });
+    return rounded<Mode>([=] {
+      volatile T x = a, y = b;
+      volatile T z = x + y;
+      return T(z);
+    });
   });
   add_form<T, T, T>("sub." + round + "." + type, [](T a, T b) {
-    return rounded<Mode>([=] { volatile T x = a, y = b; volatile T z = x - y; return T(z); });
+    return rounded<Mode>([=] {
+      volatile T x = a, y = b;
+      volatile T z = x - y;
+      return T(z);
+    });
   });
   add_form<T, T, T>("mul." + round + "." + type, [](T a, T b) {
-    return rounded<Mode>([=] { volatile T x = a, y = b; volatile T z = x * y; return T(z); });
+    return rounded<Mode>([=] {
+      volatile T x = a, y = b;
+      volatile T z = x * y;
+      return T(z);
+    });
   });
   add_form<T, T, T, T>("fma." + round + "." + type, [](T a, T b, T c) {
-    return rounded<Mode>([=] { volatile T x = a, y = b, w = c; volatile T z = std::fma(T(x), T(y), T(w)); return T(z); });
+    return rounded<Mode>([=] {
+      volatile T x = a, y = b, w = c;
+      volatile T z = std::fma(T(x), T(y), T(w));
+      return T(z);
+    });
   });
 }
 
@@ -138,7 +154,7 @@ u64 as_bits(T value) {
 double half_value(u64 bits) {
   const int exponent = static_cast<int>(bits >> 10 & 31);
   const double mantissa = static_cast<double>(bits & 1023);
-  const double size = exponent == 31 ? (mantissa != 0 ? std::nan("") : INFINITY)
+  const double size = exponent == 31  ? (mantissa != 0 ? std::nan("") : INFINITY)
                       : exponent == 0 ? std::ldexp(mantissa, -24)
                                       : std::ldexp(1024 + mantissa, exponent - 25);
   return bits & 0x8000 ? -size : size;
@@ -148,29 +164,45 @@ Number read(Type type, u64 bits, bool flush) {
   const auto whole = [](s64 value) { return Number{false, value < 0, static_cast<u64>(value), 0}; };
   const auto real = [](double value) { return Number{true, std::signbit(value), 0, value}; };
   switch (type) {
-    case Type::u8_: return {false, false, u8(bits), 0};
-    case Type::u16_: return {false, false, u16(bits), 0};
-    case Type::u32_: return {false, false, u32(bits), 0};
-    case Type::u64_: return {false, false, bits, 0};
-    case Type::s8_: return whole(s8(bits));
-    case Type::s16_: return whole(s16(bits));
-    case Type::s32_: return whole(s32(bits));
-    case Type::s64_: return whole(s64(bits));
-    case Type::f16: return real(half_value(bits & 0xffff));
-    case Type::bf16: return real(bits_as<float>((bits & 0xffff) << 16));
+    case Type::u8_:
+      return {false, false, u8(bits), 0};
+    case Type::u16_:
+      return {false, false, u16(bits), 0};
+    case Type::u32_:
+      return {false, false, u32(bits), 0};
+    case Type::u64_:
+      return {false, false, bits, 0};
+    case Type::s8_:
+      return whole(s8(bits));
+    case Type::s16_:
+      return whole(s16(bits));
+    case Type::s32_:
+      return whole(s32(bits));
+    case Type::s64_:
+      return whole(s64(bits));
+    case Type::f16:
+      return real(half_value(bits & 0xffff));
+    case Type::bf16:
+      return real(bits_as<float>((bits & 0xffff) << 16));
     case Type::f32:
-    case Type::tf32: return real(flush ? flushed(bits_as<float>(bits)) : bits_as<float>(bits));
-    case Type::f64: return real(bits_as<double>(bits));
+    case Type::tf32:
+      return real(flush ? flushed(bits_as<float>(bits)) : bits_as<float>(bits));
+    case Type::f64:
+      return real(bits_as<double>(bits));
   }
   return {};
 }
 
 double to_whole(double value, Conversion::Round round) {
   switch (round) {
-    case Conversion::zero: return std::trunc(value);
-    case Conversion::down: return std::floor(value);
-    case Conversion::up: return std::ceil(value);
-    default: return std::nearbyint(value);
+    case Conversion::zero:
+      return std::trunc(value);
+    case Conversion::down:
+      return std::floor(value);
+    case Conversion::up:
+      return std::ceil(value);
+    default:
+      return std::nearbyint(value);
   }
 }
 
@@ -194,8 +226,9 @@ u64 integer_of(const Number& from, Type type, const Conversion& how) {
   }
   // what a register has beyond the type is the sign, or zeros
   u64 bits = static_cast<u64>(value);
-  if (width < 64) bits = is_signed ? static_cast<u64>(static_cast<s64>(bits << (64 - width)) >> (64 - width))
-                                   : bits & ((u64(1) << width) - 1);
+  if (width < 64)
+    bits = is_signed ? static_cast<u64>(static_cast<s64>(bits << (64 - width)) >> (64 - width))
+                     : bits & ((u64(1) << width) - 1);
   return bits;
 }
 
@@ -204,14 +237,20 @@ T float_of(const Number& from, Conversion::Round round) {
   const auto cast = [&] {
     volatile double real = from.value;
     volatile u64 whole = from.whole;
-    volatile T value = from.real ? static_cast<T>(real) : from.negative ? static_cast<T>(static_cast<s64>(whole)) : static_cast<T>(whole);
+    volatile T value = from.real       ? static_cast<T>(real)
+                       : from.negative ? static_cast<T>(static_cast<s64>(whole))
+                                       : static_cast<T>(whole);
     return T(value);
   };
   switch (round) {
-    case Conversion::zero: return rounded<FE_TOWARDZERO>(cast);
-    case Conversion::down: return rounded<FE_DOWNWARD>(cast);
-    case Conversion::up: return rounded<FE_UPWARD>(cast);
-    default: return cast();
+    case Conversion::zero:
+      return rounded<FE_TOWARDZERO>(cast);
+    case Conversion::down:
+      return rounded<FE_DOWNWARD>(cast);
+    case Conversion::up:
+      return rounded<FE_UPWARD>(cast);
+    default:
+      return cast();
   }
 }
 
@@ -223,11 +262,19 @@ u32 shortened(float value, int dropped, Conversion::Round round) {
   const u32 rest = bits & ((1u << dropped) - 1), half = 1u << (dropped - 1), kept = bits >> dropped << dropped;
   bool more = false;
   switch (round) {
-    case Conversion::zero: break;
-    case Conversion::away: more = rest >= half; break;
-    case Conversion::down: more = rest != 0 && (bits >> 31) != 0; break;
-    case Conversion::up: more = rest != 0 && (bits >> 31) == 0; break;
-    default: more = rest > half || (rest == half && (kept >> dropped & 1) != 0);
+    case Conversion::zero:
+      break;
+    case Conversion::away:
+      more = rest >= half;
+      break;
+    case Conversion::down:
+      more = rest != 0 && (bits >> 31) != 0;
+      break;
+    case Conversion::up:
+      more = rest != 0 && (bits >> 31) == 0;
+      break;
+    default:
+      more = rest > half || (rest == half && (kept >> dropped & 1) != 0);
   }
   return kept + (more ? 1u << dropped : 0u);
 }
@@ -243,15 +290,20 @@ u64 converted(const Conversion& how, u64 bits) {
   if (how.to_integer && from.real) from.value = to_whole(from.value, how.round);
   if (how.saturate && from.real) from.value = from.value >= 1 ? 1 : from.value > 0 ? from.value : 0;
   switch (how.to) {
-    case Type::f64: return as_bits(float_of<double>(from, how.round));
+    case Type::f64:
+      return as_bits(float_of<double>(from, how.round));
     case Type::f32: {
       const float value = float_of<float>(from, how.to_integer ? Conversion::nearest : how.round);
       return as_bits(how.flush ? flushed(value) : value);
     }
-    case Type::tf32: return shortened(float_of<float>(from, Conversion::nearest), 13, how.round);
-    case Type::bf16: return shortened(float_of<float>(from, Conversion::nearest), 16, how.round) >> 16;
-    case Type::f16: return half_bits(float_of<float>(from, Conversion::nearest));
-    default: return 0;
+    case Type::tf32:
+      return shortened(float_of<float>(from, Conversion::nearest), 13, how.round);
+    case Type::bf16:
+      return shortened(float_of<float>(from, Conversion::nearest), 16, how.round) >> 16;
+    case Type::f16:
+      return half_bits(float_of<float>(from, Conversion::nearest));
+    default:
+      return 0;
   }
 }
 

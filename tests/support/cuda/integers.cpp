@@ -39,8 +39,10 @@ void arithmetic(const std::string& type) {
   add_form<T, T, T>("add." + type, [](T a, T b) { return static_cast<T>(U(a) + U(b)); });
   add_form<T, T, T>("sub." + type, [](T a, T b) { return static_cast<T>(U(a) - U(b)); });
   add_form<T, T, T>("mul.lo." + type, [](T a, T b) { return static_cast<T>(u64(U(a)) * u64(U(b))); });
-  add_form<T, T, T>("mul.hi." + type, [](T a, T b) { return static_cast<T>(Wide<T>(a) * Wide<T>(b) >> (sizeof(T) * 8)); });
-  add_form<T, T, T, T>("mad.lo." + type, [](T a, T b, T c) { return static_cast<T>(u64(U(a)) * u64(U(b)) + u64(U(c))); });
+  add_form<T, T, T>("mul.hi." + type,
+                    [](T a, T b) { return static_cast<T>(Wide<T>(a) * Wide<T>(b) >> (sizeof(T) * 8)); });
+  add_form<T, T, T, T>("mad.lo." + type,
+                       [](T a, T b, T c) { return static_cast<T>(u64(U(a)) * u64(U(b)) + u64(U(c))); });
   add_form<T, T, T, T>("mad.hi." + type, [](T a, T b, T c) {
     return static_cast<T>(U(static_cast<T>(Wide<T>(a) * Wide<T>(b) >> (sizeof(T) * 8))) + U(c));
   });
@@ -98,9 +100,10 @@ void field(const std::string& type) {
     position &= 0xff, length &= 0xff;
     using U = std::make_unsigned_t<T>;
     U to = 0;
-    const u32 last = std::is_signed_v<T> && length > 0
-                         ? static_cast<u32>(U(a) >> (position + length - 1 < width ? position + length - 1 : width - 1) & 1)
-                         : 0u;
+    const u32 last =
+        std::is_signed_v<T> && length > 0
+            ? static_cast<u32>(U(a) >> (position + length - 1 < width ? position + length - 1 : width - 1) & 1)
+            : 0u;
     for (u32 i = 0; i < width; ++i) {
       const bool inside = i < length && position + i < width;
       to |= U(inside ? U(a) >> (position + i) & 1 : U(last)) << i;
@@ -166,9 +169,7 @@ void with_carry(Warp& warp, const Instruction& i) {
 }  // namespace
 
 std::unordered_map<std::string, Form>& forms() {
-  static std::unordered_map<std::string, Form>* const all = [] {
-    return new std::unordered_map<std::string, Form>;
-  }();
+  static std::unordered_map<std::string, Form>* const all = [] { return new std::unordered_map<std::string, Form>; }();
   return *all;
 }
 
@@ -240,8 +241,10 @@ void add_integer_forms() {
   const auto funnel = [](const std::string& name, auto f) { add_form<u32, u32, u32, u32>(name, f); };
   funnel("shf.l.wrap.b32", [](u32 a, u32 b, u32 c) { return static_cast<u32>((u64{b} << 32 | a) << (c & 31) >> 32); });
   funnel("shf.r.wrap.b32", [](u32 a, u32 b, u32 c) { return static_cast<u32>((u64{b} << 32 | a) >> (c & 31)); });
-  funnel("shf.l.clamp.b32", [](u32 a, u32 b, u32 c) { return c >= 32 ? a : static_cast<u32>((u64{b} << 32 | a) << c >> 32); });
-  funnel("shf.r.clamp.b32", [](u32 a, u32 b, u32 c) { return c >= 32 ? b : static_cast<u32>((u64{b} << 32 | a) >> c); });
+  funnel("shf.l.clamp.b32",
+         [](u32 a, u32 b, u32 c) { return c >= 32 ? a : static_cast<u32>((u64{b} << 32 | a) << c >> 32); });
+  funnel("shf.r.clamp.b32",
+         [](u32 a, u32 b, u32 c) { return c >= 32 ? b : static_cast<u32>((u64{b} << 32 | a) >> c); });
 }
 
 }  // namespace emulated

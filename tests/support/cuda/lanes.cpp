@@ -14,8 +14,9 @@ void check_mask(Warp& warp, const Instruction& i, const u32* masks, const char* 
     const int lane = __builtin_ctz(rest);
     const u32 wanted = masks[lane] & warp.live;
     if ((wanted & ~warp.mask) != 0)
-      return finding(warp, i, lane, std::string(what) + " in a divergent branch: its mask names lane " +
-                                        std::to_string(__builtin_ctz(wanted & ~warp.mask)) + ", which is not here");
+      return finding(warp, i, lane,
+                     std::string(what) + " in a divergent branch: its mask names lane " +
+                         std::to_string(__builtin_ctz(wanted & ~warp.mask)) + ", which is not here");
     if ((masks[lane] >> lane & 1) == 0)
       return finding(warp, i, lane, std::string(what) + " by a lane that its mask does not name");
   }
@@ -34,10 +35,17 @@ void handlers::shuffle(Warp& warp, const Instruction& i) {
     int from = lane;
     bool in = true;
     switch (i.kind) {
-      case 0: from = lane - by, in = from >= highest; break;
-      case 1: from = lane + by, in = from <= highest; break;
-      case 2: from = lane ^ by, in = from <= highest; break;
-      default: from = lowest | (by & ~segment), in = from <= highest;
+      case 0:
+        from = lane - by, in = from >= highest;
+        break;
+      case 1:
+        from = lane + by, in = from <= highest;
+        break;
+      case 2:
+        from = lane ^ by, in = from <= highest;
+        break;
+      default:
+        from = lowest | (by & ~segment), in = from <= highest;
     }
     if (!in) from = lane;
     if (in && (warp.mask >> lane & 1) != 0 && (warp.mask >> from & 1) == 0)
@@ -79,11 +87,13 @@ void handlers::warp_barrier(Warp& warp, const Instruction& i) {
   if (warp.mask == warp.live) shared().meet(warp);  // among fewer lanes nothing is taken to be ordered
 }
 
-// -- products of matrices ----------------------------------------------------------------------------------------------
+// -- products of matrices
+// ----------------------------------------------------------------------------------------------
 //
 // Lanes are 8 groups of 4. In a 16 x k left operand, a lane's first register is of row `group`, the second of row
-// `group + 8`; further registers are further columns. In a k x 8 right operand a lane has column `group`. In a 16 x 8 sum it
-// has columns 2 t and 2 t + 1, t its place in the group, of rows `group` and `group + 8`. (PTX ISA, "Matrix fragments".)
+// `group + 8`; further registers are further columns. In a k x 8 right operand a lane has column `group`. In a 16 x 8
+// sum it has columns 2 t and 2 t + 1, t its place in the group, of rows `group` and `group + 8`. (PTX ISA, "Matrix
+// fragments".)
 
 namespace {
 
@@ -158,9 +168,7 @@ void bf16_m16n8k16(Warp& warp, const Instruction& i) {
   const u32* const places = static_cast<const u32*>(i.more);
   product<float, 16, 16>(
       warp, places, 4, 10,
-      [&](int row, int k) {
-        return bfloat(warp, places[4 + row / 8 + k / 8 * 2], row % 8 * 4 + k % 8 / 2, k % 2);
-      },
+      [&](int row, int k) { return bfloat(warp, places[4 + row / 8 + k / 8 * 2], row % 8 * 4 + k % 8 / 2, k % 2); },
       [&](int k, int column) { return bfloat(warp, places[8 + k / 8], column * 4 + k % 8 / 2, k % 2); });
 }
 

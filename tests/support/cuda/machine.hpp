@@ -37,8 +37,29 @@ inline constexpr u32 dynamic_start = 1024, static_start = 0x40000, shared_end = 
 
 /// The special registers, in the order of their places in the bank.
 enum Special : u32 {
-  tid_x, tid_y, tid_z, ntid_x, ntid_y, ntid_z, ctaid_x, ctaid_y, ctaid_z, nctaid_x, nctaid_y, nctaid_z, laneid, warpid,
-  lanemask_eq, lanemask_lt, lanemask_le, lanemask_gt, lanemask_ge, dynamic_smem, smid, clock_low, specials
+  tid_x,
+  tid_y,
+  tid_z,
+  ntid_x,
+  ntid_y,
+  ntid_z,
+  ctaid_x,
+  ctaid_y,
+  ctaid_z,
+  nctaid_x,
+  nctaid_y,
+  nctaid_z,
+  laneid,
+  warpid,
+  lanemask_eq,
+  lanemask_lt,
+  lanemask_le,
+  lanemask_gt,
+  lanemask_ge,
+  dynamic_smem,
+  smid,
+  clock_low,
+  specials
 };
 
 struct Warp;
@@ -51,20 +72,20 @@ inline constexpr u32 none = 0xffffffffu;
 
 struct Instruction {
   Handler run = nullptr;
-  u32 guard = none;     ///< the predicate that lanes need
+  u32 guard = none;      ///< the predicate that lanes need
   bool negated = false;  ///< they need it to be false
   u8 size = 0;           ///< of an element in memory, in bytes
   u8 count = 1;          ///< elements of a vector
   u8 space = 0;          ///< of an access; 0: generic
   u8 kind = 0;           ///< of an instruction that has several (an atomic operation, a conversion's rounding)
   bool is_signed = false, is_real = false;
-  u8 width = 8;          ///< bytes of a whole register, or of an address register
-  u8 register_bytes = 0; ///< of the registers of an access
-  u32 line = 0;          ///< in the PTX
-  u32 target = none;     ///< of a branch
-  u32 meets = none;      ///< where the two ways of a branch meet again; none: where the function ends
+  u8 width = 8;           ///< bytes of a whole register, or of an address register
+  u8 register_bytes = 0;  ///< of the registers of an access
+  u32 line = 0;           ///< in the PTX
+  u32 target = none;      ///< of a branch
+  u32 meets = none;       ///< where the two ways of a branch meet again; none: where the function ends
   u32 o[6] = {none, none, none, none, none, none};
-  s64 offset = 0;        ///< of an address
+  s64 offset = 0;  ///< of an address
   const void* more = nullptr;
 };
 
@@ -133,7 +154,7 @@ struct Warp {
   int number = 0;
   bool waits = false;  ///< at a barrier
   u32 barrier = 0;
-  u32 says = 0;        ///< bits of a predicate, where the barrier joins them
+  u32 says = 0;       ///< bits of a predicate, where the barrier joins them
   u64 met = 0;        ///< when its lanes met last
   u64 exchanged = 0;  ///< when they met last, or exchanged values by a shuffle
   Block* block = nullptr;
@@ -183,6 +204,9 @@ struct Variable {
 
 /// Decodes a function, once; throws std::runtime_error with its name, line and text where something is not known.
 void decode(Function& function);
+
+/// Sets `meets` of each branch: the first instruction that all ways from it pass.
+void find_meetings(Function& function);
 
 /// Runs a kernel to its end.
 void run(const Launch& launch);

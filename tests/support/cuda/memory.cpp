@@ -1,12 +1,12 @@
 #include "memory.hpp"
 
+#include <sys/mman.h>
+#include <unistd.h>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <set>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "module.hpp"
 
@@ -25,8 +25,8 @@ struct sigaction before;
 void host_touches(int signal, siginfo_t* info, void* context) {
   const u64 address = reinterpret_cast<u64>(info->si_addr);
   if (address >> space_shift == space_device) {
-    const std::string text = "error: emulated GPU: the host reads or writes memory of the device, " +
-                             memory().describe(address) + "\n";
+    const std::string text =
+        "error: emulated GPU: the host reads or writes memory of the device, " + memory().describe(address) + "\n";
     if (write(2, text.c_str(), text.size()) < 0) _exit(71);
     _exit(70);
   }
@@ -90,8 +90,8 @@ std::string Memory::describe(u64 address) const {
   std::string all = text;
   const Allocation* one = holds(address) ? find(address) : nullptr;
   if (one == nullptr) return all;
-  all += ", byte " + std::to_string(address - one->address) + " of " + (one->freed ? "freed " : "") + one->label + " with " +
-         std::to_string(one->bytes) + " bytes";
+  all += ", byte " + std::to_string(address - one->address) + " of " + (one->freed ? "freed " : "") + one->label +
+         " with " + std::to_string(one->bytes) + " bytes";
   return all;
 }
 
@@ -153,8 +153,9 @@ void finding(const Warp& warp, const Instruction& instruction, int lane, const s
   const auto value = [&](Special one) { return special[one * lanes + static_cast<u32>(lane)]; };
   std::string text = what + "\n  kernel: " + demangled(kernel.name);
   if (&kernel != &function) text += "\n  in: " + demangled(function.name);
-  text += "\n  line " + std::to_string(instruction.line) + " of the PTX: " + line_of(*function.module, instruction.line) +
-          "\n  block " + in({value(ctaid_x), value(ctaid_y), value(ctaid_z)}) + ", thread " +
+  text += "\n  line " + std::to_string(instruction.line) +
+          " of the PTX: " + line_of(*function.module, instruction.line) + "\n  block " +
+          in({value(ctaid_x), value(ctaid_y), value(ctaid_z)}) + ", thread " +
           in({value(tid_x), value(tid_y), value(tid_z)}) + ", lane " + std::to_string(lane) + " of warp " +
           std::to_string(warp.number);
   if (address != 0) text += "\n  " + memory().describe(address);

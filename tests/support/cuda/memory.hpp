@@ -1,9 +1,9 @@
 // The device's memory, and memory of the host that a device reaches.
 //
-// A program sees addresses of the device that nothing is mapped to: if the host reads or writes there, the process gets a
-// signal, which names the address and its allocation. Kernels and copies reach the bytes at a fixed distance. A second
-// distance away lies a shadow: for each byte whether it is allocated and whether somebody has written it. Addresses are
-// not used again, so that a pointer to freed memory is found too.
+// A program sees addresses of the device that nothing is mapped to: if the host reads or writes there, the process gets
+// a signal, which names the address and its allocation. Kernels and copies reach the bytes at a fixed distance. A
+// second distance away lies a shadow: for each byte whether it is allocated and whether somebody has written it.
+// Addresses are not used again, so that a pointer to freed memory is found too.
 #pragma once
 
 #include <map>
@@ -61,9 +61,9 @@ Memory& memory();
 
 /// Checks that CUDA_STANDIN_CHECKS asks for, all by default: a program that is known to be right runs faster without.
 struct Checks {
-  bool memory = true;   ///< bounds, alignment, memory that nobody wrote
-  bool races = true;    ///< of shared memory
-  bool go_on = false;   ///< count findings, and fail at the end: CUDA_STANDIN_GO_ON=1
+  bool memory = true;  ///< bounds, alignment, memory that nobody wrote
+  bool races = true;   ///< of shared memory
+  bool go_on = false;  ///< count findings, and fail at the end: CUDA_STANDIN_GO_ON=1
 };
 const Checks& checks();
 

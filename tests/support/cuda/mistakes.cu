@@ -1,5 +1,6 @@
 // What tests/support/cuda must compute, and the mistakes that it must find. `mistakes right` runs all kernels as they
-// should be and compares with the host; `mistakes NAME` makes one mistake, which ends the program or makes a result wrong.
+// should be and compares with the host; `mistakes NAME` makes one mistake, which ends the program or makes a result
+// wrong.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -43,7 +44,8 @@ std::vector<float> numbers(std::size_t n) {
   return all;
 }
 
-// -- shared memory and barriers ----------------------------------------------------------------------------------------
+// -- shared memory and barriers
+// ----------------------------------------------------------------------------------------
 template <bool Barrier>
 __global__ void reverse(float* values) {
   extern __shared__ float part[];
@@ -86,7 +88,8 @@ __global__ void barrier_in_branch(int* to) {
   to[threadIdx.x] = 1;
 }
 
-// -- lanes -------------------------------------------------------------------------------------------------------------
+// -- lanes
+// -------------------------------------------------------------------------------------------------------------
 template <bool InBranch>
 __global__ void sum_of_lanes(const float* from, float* to) {
   float value = from[threadIdx.x];
@@ -164,7 +167,8 @@ __global__ void product_bf16(const float* a, const float* b, float* c) {  // inn
   c[(row + 8) * 8 + column] = sum[2], c[(row + 8) * 8 + column + 1] = sum[3];
 }
 
-// -- what a thread computes alone --------------------------------------------------------------------------------------
+// -- what a thread computes alone
+// --------------------------------------------------------------------------------------
 /// Loops, breaks, integers of all widths.
 __host__ __device__ long long walk(int seed) {
   long long sum = 0;
@@ -175,7 +179,8 @@ __host__ __device__ long long walk(int seed) {
     sum += steps * (seed - 50) / (i + 1) + (static_cast<unsigned>(seed * 2654435761u) >> (i % 32)) % 1000u;
     if (sum % 11 == 5) break;
     sum ^= static_cast<long long>(static_cast<signed char>(seed * i)) << 20;
-    sum = static_cast<long long>(static_cast<unsigned long long>(sum) * 6364136223846793005ull) / 3 - static_cast<short>(sum);
+    sum = static_cast<long long>(static_cast<unsigned long long>(sum) * 6364136223846793005ull) / 3 -
+          static_cast<short>(sum);
   }
   return sum;
 }
@@ -187,16 +192,26 @@ template <class T>
 __host__ __device__ T function(int which, T x) {
   using namespace std;
   switch (which) {
-    case 0: return exp(x);
-    case 1: return log(fabs(x) + T(0.5));
-    case 2: return sin(x);
-    case 3: return cos(x * 300);
-    case 4: return tanh(x);
-    case 5: return sqrt(fabs(x));
-    case 6: return T(1) / (x + T(10));
-    case 7: return pow(fabs(x) + T(0.1), T(1.7));
-    case 8: return floor(x * 7) + fma(x, x, x);
-    default: return static_cast<T>(static_cast<int>(x * 100)) + fmax(x, T(0));
+    case 0:
+      return exp(x);
+    case 1:
+      return log(fabs(x) + T(0.5));
+    case 2:
+      return sin(x);
+    case 3:
+      return cos(x * 300);
+    case 4:
+      return tanh(x);
+    case 5:
+      return sqrt(fabs(x));
+    case 6:
+      return T(1) / (x + T(10));
+    case 7:
+      return pow(fabs(x) + T(0.1), T(1.7));
+    case 8:
+      return floor(x * 7) + fma(x, x, x);
+    default:
+      return static_cast<T>(static_cast<int>(x * 100)) + fmax(x, T(0));
   }
 }
 template <class T>
@@ -214,7 +229,8 @@ __global__ void atomics(const float* from, double* sum, int* counts, int n) {
   atomicCAS(counts + 2, 0, i + 1);
 }
 
-// -- memory ------------------------------------------------------------------------------------------------------------
+// -- memory
+// ------------------------------------------------------------------------------------------------------------
 __global__ void add(float* values, int n, float by) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) values[i] += by;
@@ -333,7 +349,8 @@ void right() {
   double all = 0;
   int most = -1000;
   for (const float one : from) all += one, most = std::max(most, static_cast<int>(one * 16));
-  check(total.host()[0] == all && counts.host()[0] == most && counts.host()[1] == 128 && counts.host()[2] != 0, "atomics");
+  check(total.host()[0] == all && counts.host()[0] == most && counts.host()[1] == 128 && counts.host()[2] != 0,
+        "atomics");
   two_streams(true);
   graph();
 }

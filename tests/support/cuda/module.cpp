@@ -1,8 +1,8 @@
 #include "module.hpp"
 
+#include <cxxabi.h>
 #include <cstdlib>
 #include <cstring>
-#include <cxxabi.h>
 #include <stdexcept>
 
 #include "memory.hpp"
@@ -10,13 +10,16 @@
 namespace emulated {
 namespace {
 
-bool in_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%' || c == '.'; }
+bool in_word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%' || c == '.';
+}
 
 }  // namespace
 
 void Tokens::next() {
   for (;;) {
-    while (position < text.size() && (std::isspace(static_cast<unsigned char>(text[position])) || text[position] == '\0')) {
+    while (position < text.size() &&
+           (std::isspace(static_cast<unsigned char>(text[position])) || text[position] == '\0')) {
       if (text[position] == '\n') ++line;
       ++position;
     }
@@ -35,7 +38,8 @@ void Tokens::next() {
   }
   std::size_t end = position;
   if (in_word(text[end])) {
-    while (end < text.size() && (in_word(text[end]) || text.substr(end, 2) == "::" || text.substr(end - 1, 2) == "::")) ++end;
+    while (end < text.size() && (in_word(text[end]) || text.substr(end, 2) == "::" || text.substr(end - 1, 2) == "::"))
+      ++end;
   } else if (text[end] == '"') {
     end = text.find('"', end + 1) + 1;
   } else {
@@ -151,7 +155,8 @@ void read_variable(Module& module, Tokens& tokens, Space space, bool external) {
       else
         tokens.next();
     }
-    variable.initial = tokens.text.substr(begin, static_cast<std::size_t>(tokens.word.data() - tokens.text.data()) - begin);
+    variable.initial =
+        tokens.text.substr(begin, static_cast<std::size_t>(tokens.word.data() - tokens.text.data()) - begin);
   }
   if (space == space_shared && !variable.dynamic) {
     module.shared_bytes = round_up(module.shared_bytes, one.align);
@@ -168,7 +173,8 @@ void initialise(const Variable& variable) {
   for (u64 place = 0; !tokens.word.empty(); tokens.next()) {
     if (tokens.is("{") || tokens.is("}") || tokens.is(",")) continue;
     if (!std::isdigit(static_cast<unsigned char>(tokens.word[0])))
-      throw std::runtime_error("the initial value of " + variable.name + " is not known: " + std::string(variable.initial));
+      throw std::runtime_error("the initial value of " + variable.name +
+                               " is not known: " + std::string(variable.initial));
     s64 value = integer(tokens.word);
     if (tokens.word.starts_with("0f") || tokens.word.starts_with("0d"))
       value = static_cast<s64>(std::strtoull(std::string(tokens.word.substr(2)).c_str(), nullptr, 16));

@@ -1,7 +1,7 @@
 // Warps and blocks: which lanes carry out what, calls, barriers, the order of warps.
 //
-// A warp has a stack of entries: an instruction to go on at, lanes, and where they meet others. A branch that divides its
-// lanes leaves an entry for all of them where its two ways meet, and pushes one for each way.
+// A warp has a stack of entries: an instruction to go on at, lanes, and where they meet others. A branch that divides
+// its lanes leaves an entry for all of them where its two ways meet, and pushes one for each way.
 #include <sys/mman.h>
 
 #include <chrono>
@@ -28,7 +28,8 @@ char* reserve(u64 bytes) {
 u64 carried_out = 0;  ///< instructions, each lane counted
 
 void enter(Warp& warp, Function& function, const Call* call, char* registers, u32 mask) {
-  if (registers + function.frame_bytes > warp.arena + arena_bytes) unknown("calls of " + function.name + " are too deep");
+  if (registers + function.frame_bytes > warp.arena + arena_bytes)
+    unknown("calls of " + function.name + " are too deep");
   const u32 base = warp.local_top;
   warp.local_top = (base + function.local_bytes + 15) / 16 * 16;
   if (warp.local_top > local_bytes) unknown("local memory of " + function.name + " is used up");
@@ -75,7 +76,8 @@ void go_on(Warp& warp) {
       carried_out += static_cast<u64>(__builtin_popcount(warp.mask));
       i.run(warp, i);
       if (warp.waits) return;
-      if (warp.stack.size() != depth || i.run == handlers::leave || i.run == handlers::exit || i.run == handlers::call) break;
+      if (warp.stack.size() != depth || i.run == handlers::leave || i.run == handlers::exit || i.run == handlers::call)
+        break;
     } while (top.pc != top.meets);
   }
 }
@@ -113,7 +115,9 @@ void start_warp(Warp& warp, Block& block, int number, u64 threads) {
 void join(std::vector<Warp>& warps) {
   u32 said_yes = 0, threads = 0;
   for (const auto& warp : warps)
-    if (warp.waits) said_yes += static_cast<u32>(__builtin_popcount(warp.says)), threads += static_cast<u32>(__builtin_popcount(warp.live));
+    if (warp.waits)
+      said_yes += static_cast<u32>(__builtin_popcount(warp.says)),
+          threads += static_cast<u32>(__builtin_popcount(warp.live));
   for (auto& warp : warps) {
     if (!warp.waits || warp.now->kind == 0) continue;
     const u32 to = warp.now->o[1], kind = warp.now->kind;
@@ -141,8 +145,8 @@ void run_block(std::vector<Warp>& warps, Block& block) {
     for (auto& warp : warps) some = warp.waits ? &warp : some;
     for (auto& warp : warps)
       if (!warp.waits)
-        finding(*some, *some->now, __builtin_ctz(some->live), "warp " + std::to_string(warp.number) +
-                                                              " has ended, and others wait for it at a barrier");
+        finding(*some, *some->now, __builtin_ctz(some->live),
+                "warp " + std::to_string(warp.number) + " has ended, and others wait for it at a barrier");
     for (auto& warp : warps)
       if (warp.waits && warp.barrier != some->barrier)
         finding(warp, *warp.now, 0, "warps of a block wait at different barriers");
@@ -162,7 +166,8 @@ void run(const Launch& launch) {
   const auto begun = std::chrono::steady_clock::now();
   if (says)
     std::fprintf(stderr, "emulated GPU: %s, %llu blocks of %llu\n", demangled(launch.function->name).c_str(),
-                 static_cast<unsigned long long>(launch.grid.size()), static_cast<unsigned long long>(launch.block.size()));
+                 static_cast<unsigned long long>(launch.grid.size()),
+                 static_cast<unsigned long long>(launch.block.size()));
   const u64 count = (launch.block.size() + lanes - 1) / lanes;
   all.reserve(1024);
   while (all.size() < count) {

@@ -1,7 +1,7 @@
 // The functions of the CUDA runtime that Kokkos, Halogen and tests call, and three of the driver.
 //
-// A call that has to wait runs what is pending; others only add to their stream. What a function refuses, and CUDA's own
-// would too, has CUDA's error; what is not written here does not link.
+// A call that has to wait runs what is pending; others only add to their stream. What a function refuses, and CUDA's
+// own would too, has CUDA's error; what is not written here does not link.
 #include <cuda_runtime_api.h>
 
 #include <chrono>
@@ -40,7 +40,8 @@ bool check_range(const char* what, const void* pointer, std::size_t bytes) {
   if (!Memory::holds(address) || bytes == 0) return true;
   const Allocation* one = memory().find(address);
   if (one != nullptr && !one->freed && address + bytes <= one->address + one->bytes) return true;
-  finding(std::string(what) + " of " + std::to_string(bytes) + " bytes goes beyond an allocation: " + memory().describe(address));
+  finding(std::string(what) + " of " + std::to_string(bytes) +
+          " bytes goes beyond an allocation: " + memory().describe(address));
   return false;
 }
 
@@ -154,7 +155,8 @@ using namespace emulated;
 
 extern "C" {
 
-// -- devices and errors ------------------------------------------------------------------------------------------------
+// -- devices and errors
+// ------------------------------------------------------------------------------------------------
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = *visible() == '\0' ? 0 : 1;
   return *count == 0 ? said(cudaErrorNoDevice) : cudaSuccess;
@@ -169,7 +171,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
   p->sharedMemPerBlock = 48 * 1024, p->sharedMemPerBlockOptin = 227 * 1024, p->sharedMemPerMultiprocessor = 228 * 1024;
   p->reservedSharedMemPerBlock = 1024;
   p->regsPerBlock = p->regsPerMultiprocessor = 65536;
-  p->warpSize = 32, p->maxThreadsPerBlock = 1024, p->maxThreadsPerMultiProcessor = 2048, p->maxBlocksPerMultiProcessor = 32;
+  p->warpSize = 32, p->maxThreadsPerBlock = 1024, p->maxThreadsPerMultiProcessor = 2048,
+  p->maxBlocksPerMultiProcessor = 32;
   p->maxThreadsDim[0] = p->maxThreadsDim[1] = 1024, p->maxThreadsDim[2] = 64;
   p->maxGridSize[0] = 0x7fffffff, p->maxGridSize[1] = p->maxGridSize[2] = 65535;
   p->totalConstMem = 65536, p->major = 9, p->minor = 0;
@@ -191,14 +194,22 @@ cudaError_t cudaGetLastError() {
 cudaError_t cudaPeekAtLastError() { return last_error; }
 const char* cudaGetErrorString(cudaError_t error) {
   switch (error) {
-    case cudaSuccess: return "no error";
-    case cudaErrorNoDevice: return "no CUDA-capable device is detected";
-    case cudaErrorNotReady: return "device not ready";
-    case cudaErrorInvalidValue: return "invalid argument";
-    case cudaErrorMemoryAllocation: return "out of memory";
-    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
-    case cudaErrorStreamCaptureUnsupported: return "operation not permitted when stream is capturing";
-    default: return "an error of the emulated GPU";
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorNotReady:
+      return "device not ready";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
+    default:
+      return "an error of the emulated GPU";
   }
 }
 const char* cudaGetErrorName(cudaError_t error) { return cudaGetErrorString(error); }
@@ -207,7 +218,8 @@ cudaError_t cudaDeviceSetLimit(cudaLimit, std::size_t) { return cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int* version) { return *version = 13000, cudaSuccess; }
 cudaError_t cudaDriverGetVersion(int* version) { return *version = 13000, cudaSuccess; }
 
-// -- memory ------------------------------------------------------------------------------------------------------------
+// -- memory
+// ------------------------------------------------------------------------------------------------------------
 cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
   const Guard guard(all_calls);
   return allocate(pointer, space_device, bytes, "device memory");
@@ -243,7 +255,9 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
   return cudaSuccess;
 }
 cudaError_t cudaMemset(void* to, int value, std::size_t bytes) { return cudaMemsetAsync(to, value, bytes, nullptr); }
-cudaError_t cudaMemPrefetchAsync(const void*, std::size_t, cudaMemLocation, unsigned, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaMemPrefetchAsync(const void*, std::size_t, cudaMemLocation, unsigned, cudaStream_t) {
+  return cudaSuccess;
+}
 cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, std::size_t bytes, std::size_t offset,
                                     cudaMemcpyKind kind, cudaStream_t stream) {
   const Guard guard(all_calls);
@@ -251,7 +265,8 @@ cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, std::s
   if (address == 0) return said(cudaErrorInvalidSymbol);
   return copy(reinterpret_cast<void*>(address + offset), from, bytes, kind, stream_of(stream), false);
 }
-cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind) {
+cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, std::size_t bytes, std::size_t offset,
+                               cudaMemcpyKind kind) {
   const Guard guard(all_calls);
   const auto status = cudaMemcpyToSymbolAsync(symbol, from, bytes, offset, kind, nullptr);
   return status == cudaSuccess ? synchronise(*default_stream()) : status;
@@ -262,8 +277,8 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   const Allocation* const one = Memory::holds(address) ? memory().find(address) : nullptr;
   const bool known = one != nullptr && !one->freed && address < one->address + one->bytes;
   *attributes = {};
-  attributes->type = !known ? cudaMemoryTypeUnregistered
-                     : on_device(pointer) ? cudaMemoryTypeDevice
+  attributes->type = !known                           ? cudaMemoryTypeUnregistered
+                     : on_device(pointer)             ? cudaMemoryTypeDevice
                      : one->label == "managed memory" ? cudaMemoryTypeManaged
                                                       : cudaMemoryTypeHost;
   attributes->device = known ? 0 : -2;
@@ -272,7 +287,8 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   return cudaSuccess;
 }
 
-// -- kernels -----------------------------------------------------------------------------------------------------------
+// -- kernels
+// -----------------------------------------------------------------------------------------------------------
 cudaError_t __cudaGetKernel(cudaKernel_t* handle, const void* function) {
   const Guard guard(all_calls);
   // the program calls this before its fat binaries are read: the address itself serves
@@ -310,15 +326,18 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
   return cudaSuccess;
 }
 cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSuccess; }
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*, int threads, std::size_t, unsigned) {
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*, int threads, std::size_t,
+                                                                   unsigned) {
   *blocks = 2048 / std::max(threads, 64);
   return cudaSuccess;
 }
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads, std::size_t shared) {
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads,
+                                                          std::size_t shared) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared, 0);
 }
 
-// -- streams and events ------------------------------------------------------------------------------------------------
+// -- streams and events
+// ------------------------------------------------------------------------------------------------
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   const Guard guard(all_calls);
   *stream = reinterpret_cast<cudaStream_t>(make_stream((flags & cudaStreamNonBlocking) == 0));
@@ -374,7 +393,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return cudaSuccess;
 }
 
-// -- graphs ------------------------------------------------------------------------------------------------------------
+// -- graphs
+// ------------------------------------------------------------------------------------------------------------
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   const Guard guard(all_calls);
   return begin_capture(stream_of(stream)) ? cudaSuccess : said(cudaErrorIllegalState);
@@ -414,7 +434,8 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
   return cudaSuccess;
 }
 
-// -- for the stand-in for NCCL -------------------------------------------------------------------------------------------
+// -- for the stand-in for NCCL
+// -------------------------------------------------------------------------------------------
 /// Work of the host that has its place in a stream.
 void cuda_standin_in_stream(void* stream, void (*work)(void*), void* argument) {
   const Guard guard(all_calls);
@@ -431,7 +452,8 @@ char* cuda_standin_bytes(const void* address, std::size_t size, bool written) {
   return memory().data(address_of(address));
 }
 
-// -- of the driver, for Kokkos -----------------------------------------------------------------------------------------
+// -- of the driver, for Kokkos
+// -----------------------------------------------------------------------------------------
 int cuCtxGetDevice(int* device) { return *device = 0, 0; }
 int cuCtxPushCurrent_v2(void*) { return 0; }
 int cuStreamGetCtx(void*, void** context) {

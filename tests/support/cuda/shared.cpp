@@ -44,7 +44,8 @@ int Shared::read(const Warp& warp, int lane, u64 place, u32 size, bool atomic) {
   for (u64 number = place / 4; number <= (place + size - 1) / 4; ++number) {
     Word& word = words[number];
     const u8 bits = bytes_in_word(place, size, number);
-    if ((word.write_bytes & bits) != 0 && !(atomic && word.write_atomic) && !ordered(warp, word.write_time, word.writer, by))
+    if ((word.write_bytes & bits) != 0 && !(atomic && word.write_atomic) &&
+        !ordered(warp, word.write_time, word.writer, by))
       races = word.writer;
     if (word.read_time >= block_met && word.reader != by) {
       const bool same_warp = word.reader / lanes == by / lanes;

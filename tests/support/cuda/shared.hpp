@@ -1,9 +1,10 @@
 // Shared memory of the block that runs, and who touched it last.
 //
-// Two accesses of a word are ordered if they are of one thread, if a barrier of the block lies between them, or, within a
-// warp, a bar.warp.sync. A shuffle orders a warp's reads before it and writes behind it, as each lane has read by then; it
-// does not order a write before it and a read behind it. A race is two accesses that are not ordered, one of them a write,
-// unless both are atomic or the write changes nothing. Times count up and are never reset: a new block needs no clearing.
+// Two accesses of a word are ordered if they are of one thread, if a barrier of the block lies between them, or, within
+// a warp, a bar.warp.sync. A shuffle orders a warp's reads before it and writes behind it, as each lane has read by
+// then; it does not order a write before it and a read behind it. A race is two accesses that are not ordered, one of
+// them a write, unless both are atomic or the write changes nothing. Times count up and are never reset: a new block
+// needs no clearing.
 #pragma once
 
 #include "machine.hpp"
@@ -20,7 +21,8 @@ class Shared {
 
   /// Whether the bytes are of the block.
   bool holds(u64 place, u32 bytes) const {
-    return (place >= dynamic_start && place + bytes <= dynamic_end) || (place >= static_start && place + bytes <= static_end);
+    return (place >= dynamic_start && place + bytes <= dynamic_end) ||
+           (place >= static_start && place + bytes <= static_end);
   }
   char* data(u64 place) { return bytes + place; }
   bool written(u64 place, u32 size) const;
@@ -34,9 +36,9 @@ class Shared {
     u16 writer = 0, reader = 0;
     u8 write_bytes = 0, read_bytes = 0;
     bool write_atomic = false, read_atomic = false;
-    bool many = false;          ///< readers of the warp of `reader` since the last barrier of the block
-    bool many_warps = false;    ///< readers of several warps
-    u8 written_bytes = 0;       ///< by this block
+    bool many = false;        ///< readers of the warp of `reader` since the last barrier of the block
+    bool many_warps = false;  ///< readers of several warps
+    u8 written_bytes = 0;     ///< by this block
     u64 block = 0;
   };
   bool ordered(const Warp& warp, u64 at_time, u32 thread, u32 by) const {

@@ -1,8 +1,8 @@
 // Streams, events and graphs: operations, and what each must come after.
 //
-// Nothing runs when it is called for. When the host waits for something, operations run whose predecessors have run, in an
-// order that a seed draws (CUDA_STANDIN_SEED), until what it waits for is done. So an operation that lacks an event runs
-// before what it should have waited for, with some seed.
+// Nothing runs when it is called for. When the host waits for something, operations run whose predecessors have run, in
+// an order that a seed draws (CUDA_STANDIN_SEED), until what it waits for is done. So an operation that lacks an event
+// runs before what it should have waited for, with some seed.
 #pragma once
 
 #include <functional>

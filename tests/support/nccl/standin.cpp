@@ -271,7 +271,8 @@ std::string fault() {
   return words.ends_with(here) ? words.substr(0, words.size() - here.size()) : "";
 }
 
-/// What tests/support/cuda offers where it stands for CUDA: calls take their place in its streams, and reach its memory.
+/// What tests/support/cuda offers where it stands for CUDA: calls take their place in its streams, and reach its
+/// memory.
 struct EmulatedDevice {
   void (*in_stream)(void* stream, void (*work)(void*), void* argument) = nullptr;
   char* (*bytes)(const void* address, std::size_t size, bool written) = nullptr;
@@ -355,8 +356,18 @@ ncclResult_t post(ncclComm_t comm, Operation operation, const void* send, void* 
                   ncclDataType_t type, ncclRedOp_t reduction, int root, cudaStream_t stream) {
   // only puts may be late here
   const cudaStream_t kept = EmulatedDevice::get().in_stream != nullptr ? stream : nullptr;
-  return post({comm, operation, static_cast<const char*>(send), static_cast<char*>(receive), count, type, reduction, root,
-               nullptr, 0, {}, kept});
+  return post({comm,
+               operation,
+               static_cast<const char*>(send),
+               static_cast<char*>(receive),
+               count,
+               type,
+               reduction,
+               root,
+               nullptr,
+               0,
+               {},
+               kept});
 }
 
 }  // namespace
@@ -438,7 +449,8 @@ ncclResult_t ncclSend(const void* data, std::size_t count, ncclDataType_t type, 
                       cudaStream_t stream) {
   return post(comm, message, data, nullptr, count, type, ncclSum, peer, stream);
 }
-ncclResult_t ncclRecv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclRecv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
   return post(comm, message, nullptr, data, count, type, ncclSum, peer, stream);
 }
 ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
