@@ -125,10 +125,9 @@ u64 extended(const Instruction& i, u64 bits) {
   return static_cast<u64>(static_cast<s64>(bits << shift) >> shift);
 }
 
-/// Whether all lanes have one address, in local memory, with registers of the size in memory: it is then a row of
-/// words.
+/// Whether all lanes have one address, in local memory: it is then a row of words.
 bool is_local_row(Warp& warp, const Instruction& i, u32 place, u64& address) {
-  if (i.count != 1 || i.width != 8 || i.register_bytes != i.size || (i.size != 4 && i.size != 8)) return false;
+  if (i.count != 1 || i.width != 8) return false;
   const u64* const base = at<u64>(warp, place);
   const u64 first = base[__builtin_ctz(warp.mask)];
   u64 differs = 0;
@@ -146,25 +145,42 @@ bool is_local_row(Warp& warp, const Instruction& i, u32 place, u64& address) {
   return true;
 }
 
-template <class T, bool loads>
-void local_row(Warp& warp, const Instruction& i, u64 place) {
-  char* const from = local_data(warp, 0, place);
-  T* const value = at<T>(warp, i.o[1]);
+/// One element of T for each lane, in words of 8 bytes, and registers of R.
+template <class T, class R, bool loads>
+void row(Warp& warp, const Instruction& i, char* words, u32 k) {
+  R* const value = at<R>(warp, i.o[1 + k]);
   each_lane(warp.mask, [&](int lane) {
-    T* const there = reinterpret_cast<T*>(from + lane * 8);
+    T* const there = reinterpret_cast<T*>(words + lane * 8);
     if constexpr (loads)
-      value[lane] = *there;
+      value[lane] = static_cast<R>(*there);
     else
-      *there = value[lane];
+      *there = static_cast<T>(value[lane]);
   });
+}
+template <class T, bool loads>
+void row_in_register(Warp& warp, const Instruction& i, char* words, u32 k) {
+  if (i.register_bytes == 8) return row<T, u64, loads>(warp, i, words, k);
+  if (i.register_bytes == 4) return row<T, u32, loads>(warp, i, words, k);
+  row<T, u16, loads>(warp, i, words, k);
+}
+template <bool loads>
+void row_of(Warp& warp, const Instruction& i, char* words, u32 k) {
+  if (i.size == 8) return row_in_register<u64, loads>(warp, i, words, k);
+  if (i.size == 4)
+    return i.is_signed ? row_in_register<s32, loads>(warp, i, words, k)
+                       : row_in_register<u32, loads>(warp, i, words, k);
+  if (i.size == 2)
+    return i.is_signed ? row_in_register<s16, loads>(warp, i, words, k)
+                       : row_in_register<u16, loads>(warp, i, words, k);
+  i.is_signed ? row_in_register<s8, loads>(warp, i, words, k) : row_in_register<u8, loads>(warp, i, words, k);
 }
 
 }  // namespace
 
 void handlers::load(Warp& warp, const Instruction& i) {
-  u64 row;
-  if ((i.space == 0 || i.space == space_local) && is_local_row(warp, i, i.o[0], row))
-    return i.size == 4 ? local_row<u32, true>(warp, i, row) : local_row<u64, true>(warp, i, row);
+  u64 place;
+  if ((i.space == 0 || i.space == space_local) && is_local_row(warp, i, i.o[0], place))
+    return row_of<true>(warp, i, local_data(warp, 0, place), 0);
   for (u32 rest = warp.mask; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
     const u64 address = address_of(warp, i, i.o[0], lane);
@@ -182,9 +198,9 @@ void handlers::load(Warp& warp, const Instruction& i) {
 }
 
 void handlers::store(Warp& warp, const Instruction& i) {
-  u64 row;
-  if ((i.space == 0 || i.space == space_local) && is_local_row(warp, i, i.o[0], row))
-    return i.size == 4 ? local_row<u32, false>(warp, i, row) : local_row<u64, false>(warp, i, row);
+  u64 place;
+  if ((i.space == 0 || i.space == space_local) && is_local_row(warp, i, i.o[0], place))
+    return row_of<false>(warp, i, local_data(warp, 0, place), 0);
   for (u32 rest = warp.mask; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
     const u64 address = address_of(warp, i, i.o[0], lane);
@@ -276,38 +292,12 @@ void handlers::load_parameter(Warp& warp, const Instruction& i) {
 
 namespace {
 
-/// One element of a parameter of a call, of T, in registers of R.
-template <class T, class R, bool loads>
-void word(Warp& warp, const Instruction& i, u32 k) {
-  const u64 place = static_cast<u64>(i.offset) + k * sizeof(T);
-  char* const words = at<char>(warp, i.o[0]) + (place >> 3) * 256 + (place & 7);
-  R* const value = at<R>(warp, i.o[1 + k]);
-  each_lane(warp.mask, [&](int lane) {
-    T* const there = reinterpret_cast<T*>(words + lane * 8);
-    if constexpr (loads)
-      value[lane] = static_cast<R>(*there);
-    else
-      *there = static_cast<T>(value[lane]);
-  });
-}
-template <class T, bool loads>
-void word_in_register(Warp& warp, const Instruction& i, u32 k) {
-  if (i.register_bytes == 8) return word<T, u64, loads>(warp, i, k);
-  if (i.register_bytes == 4) return word<T, u32, loads>(warp, i, k);
-  word<T, u16, loads>(warp, i, k);
-}
 template <bool loads>
 void words(Warp& warp, const Instruction& i) {
   for (u32 k = 0; k < i.count; ++k) {
     if (i.o[1 + k] == none) continue;
-    if (i.size == 8)
-      word_in_register<u64, loads>(warp, i, k);
-    else if (i.size == 4)
-      i.is_signed ? word_in_register<s32, loads>(warp, i, k) : word_in_register<u32, loads>(warp, i, k);
-    else if (i.size == 2)
-      i.is_signed ? word_in_register<s16, loads>(warp, i, k) : word_in_register<u16, loads>(warp, i, k);
-    else
-      i.is_signed ? word_in_register<s8, loads>(warp, i, k) : word_in_register<u8, loads>(warp, i, k);
+    const u64 place = static_cast<u64>(i.offset) + k * i.size;
+    row_of<loads>(warp, i, at<char>(warp, i.o[0]) + (place >> 3) * 256 + (place & 7), k);
   }
 }
 
