@@ -131,6 +131,9 @@ option(HALOGEN_EMULATED "Programs of a CUDA build run without a GPU: tests/suppo
 function(halogen_emulated target)
   set_target_properties(${target} PROPERTIES CUDA_RUNTIME_LIBRARY None)
   add_dependencies(${target} cuda_standin)
+  if(TARGET nccl_standin)
+    add_dependencies(${target} nccl_standin)
+  endif()
   # ahead of Kokkos, whose functions of the driver it has too
   target_link_options(${target} PRIVATE LINKER:--no-as-needed $<TARGET_FILE:cuda_standin> LINKER:--as-needed)
   set_property(TARGET ${target} APPEND PROPERTY BUILD_RPATH "$<TARGET_FILE_DIR:cuda_standin>")

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <chrono>
+#include <exception>
 
 #include "forms.hpp"
 #include "memory.hpp"
@@ -161,7 +162,11 @@ void run_block(std::vector<Warp>& warps, Block& block) {
 void run(const Launch& launch) {
   static std::vector<Warp> all;
   static const bool says = std::getenv("CUDA_STANDIN_SAY") != nullptr;
-  decode(*launch.function);
+  try {
+    decode(*launch.function);
+  } catch (const std::exception& error) {
+    unknown(error.what());
+  }
   const u64 before = carried_out;
   const auto begun = std::chrono::steady_clock::now();
   if (says)

@@ -2,7 +2,8 @@
 // side stream is carried out by a thread, where somebody asks how far that is (nccl_standin_queued). Stricter
 // than NCCL: what is posted in another order or with another length than at the peer is an error, what nobody answers
 // ends after NCCL_STANDIN_TIMEOUT seconds, sends wait for their receives, and all memory must be device memory in the
-// eyes of the test (nccl_standin_check_memory).
+// eyes of the test (nccl_standin_check_memory). Beside the stand-in for CUDA (tests/support/cuda) a call takes its place in
+// that one's stream.
 // NCCL_STANDIN_FAULT=KIND:RANK makes the groups of one rank, from when it is set: stall; error, stall with an
 // asynchronous error; late, end well but for an asynchronous error; refuse. NCCL_STANDIN_VERSION is the version that it
 // claims to be; NCCL_STANDIN_NO_WINDOWS=1 makes it one whose GPUs do not reach each other's memory,
