@@ -1,4 +1,6 @@
-// Where the lanes that a branch divides meet again: at the immediate post-dominator of its block.
+// Where the lanes that a branch divides meet again: at the immediate post-dominator of its block. Lanes that end or
+// leave early are out of it: only the last way out of a function counts as one, so that the others meet behind the
+// branch.
 #include <set>
 
 #include "forms.hpp"
@@ -17,7 +19,8 @@ struct Blocks {
   std::vector<std::vector<u32>> next, before;
   u32 exit = 0;
 
-  explicit Blocks(const std::vector<Instruction>& code) : block_of(code.size()) {
+  /// leaves_early: a condition that leads to the function's end, or to a `ret` before the last, is no way on.
+  Blocks(const std::vector<Instruction>& code, bool leaves_early) : block_of(code.size()) {
     const u32 end = static_cast<u32>(code.size());
     std::set<u32> starts = {0};
     for (u32 i = 0; i < end; ++i) {
@@ -30,13 +33,29 @@ struct Blocks {
     next.resize(exit + 1), before.resize(exit + 1);
     for (u32 b = 0; b < exit; ++b)
       for (u32 i = start[b]; i < start[b + 1]; ++i) block_of[i] = b;
+    u32 way_out = end - 1;  // the instruction that decode() adds, or what makes it superfluous
+    while (way_out > 0 && code[way_out - 1].run == handlers::leave && code[way_out - 1].guard == none) --way_out;
     for (u32 b = 0; b < exit; ++b) {
       const u32 last = start[b + 1] - 1;
-      if (is_branch(code[last])) add(b, block_of[code[last].target]);
-      if (ends(code[last])) add(b, exit);
-      if ((!is_branch(code[last]) && !ends(code[last])) || code[last].guard != none)
-        add(b, last + 1 < end ? block_of[last + 1] : exit);
+      const Instruction& one = code[last];
+      const bool goes_on = (!is_branch(one) && !ends(one)) || one.guard != none;
+      const bool chooses = is_branch(one) && goes_on && leaves_early;
+      const bool jump_leaves = chooses && leads_out(code, one.target),
+                 other_leaves = chooses && leads_out(code, last + 1);
+      if (is_branch(one) && (!jump_leaves || other_leaves)) add(b, block_of[one.target]);
+      if (last == way_out || (ends(one) && !leaves_early)) add(b, exit);
+      if (goes_on && (!other_leaves || jump_leaves)) add(b, last + 1 < end ? block_of[last + 1] : exit);
     }
+  }
+
+  /// Whether nothing but jumps stands between here and the function's end.
+  static bool leads_out(const std::vector<Instruction>& code, u32 i) {
+    for (int jumps = 0; i < code.size() && jumps < 8; ++jumps) {
+      if (code[i].run == handlers::leave) return true;
+      if (!is_branch(code[i]) || code[i].guard != none) return false;
+      i = code[i].target;
+    }
+    return i >= code.size();
   }
 
   /// All from which the exit is reached, each behind those that only it leads to.
@@ -89,8 +108,12 @@ std::vector<u32> dominators(const Blocks& blocks) {
 }  // namespace
 
 void find_meetings(Function& function) {
-  const Blocks blocks(function.code);
-  const auto dominator = dominators(blocks);
+  Blocks blocks(function.code, true);
+  auto dominator = dominators(blocks);
+  if (dominator[0] == none) {  // there is no other way out
+    blocks = Blocks(function.code, false);
+    dominator = dominators(blocks);
+  }
   for (u32 i = 0; i < function.code.size(); ++i) {
     if (!is_branch(function.code[i])) continue;
     const u32 meets = dominator[blocks.block_of[i]];

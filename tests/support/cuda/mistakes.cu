@@ -97,6 +97,18 @@ __global__ void sum_of_lanes(const float* from, float* to) {
     for (int by = 16; by > 0; by /= 2) value += __shfl_xor_sync(0xffffffffu, value, by);
   to[threadIdx.x] = value;
 }
+/// Lanes that end early within a branch: the others meet behind it.
+__global__ void some_end(const float* from, float* to) {
+  const int lane = threadIdx.x;
+  float value = from[lane];
+  if (lane < 16) {
+    if (lane < 8) return;
+    value *= 2;
+  } else if (lane % 3 == 0) {
+    value += 1;
+  }
+  to[lane] = value + __shfl_sync(0xffffff00u, value, 8 + (lane % 24 + 5) % 24);
+}
 __global__ void votes(const int* from, int* to) {
   const int lane = threadIdx.x;
   const bool odd = from[lane] % 2 != 0;
@@ -296,6 +308,9 @@ void right() {
   float sum = 0;
   for (int i = 32; i < 64; ++i) sum += from[i];
   check(to.host()[40] == sum, "sum of lanes");
+
+  some_end<<<1, 32>>>(again.data, to.data);
+  check(to.host()[9] == 2 * from[9] + from[22] && to.host()[30] == from[30] + 1 + from[19], "lanes that end early");
 
   std::vector<int> whole(32);
   for (int i = 0; i < 32; ++i) whole[i] = i * 5 + i / 3;

@@ -222,10 +222,10 @@ void handlers::call(Warp& warp, const Instruction& i) {
   enter(warp, *call.function, &call, to, warp.mask);
 }
 
-/// Some lanes leave the function; those that go on stand in the same entry.
+/// Lanes leave the function. Nobody waits for them within it.
 void handlers::leave(Warp& warp, const Instruction&) {
   if (warp.frames.size() == 1) warp.live &= ~warp.mask;
-  warp.stack.back().mask &= ~warp.mask;
+  for (u32 i = warp.frames.back().bottom; i < warp.stack.size(); ++i) warp.stack[i].mask &= ~warp.mask;
 }
 
 void handlers::exit(Warp& warp, const Instruction&) {
