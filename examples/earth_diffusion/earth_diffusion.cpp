@@ -164,6 +164,7 @@ int main(int argc, char** argv) {
                                .steps = "200",
                                .learning_rate = "2e-3",
                                .members = "8",
-                               .doubles = false};
+                               .doubles = false,
+                               .limits = false};
   return earth::run_program(argc, argv, program, earth_diffusion::run);
 }

@@ -129,6 +129,7 @@ int main(int argc, char** argv) {
                                    "cut over a mesh of MPI ranks, beside a U-Net",
                                .steps = "150",
                                .learning_rate = "2e-3",
-                               .doubles = false};
+                               .doubles = false,
+                               .limits = false};
   return earth::run_program(argc, argv, program, earth_transformer::run);
 }

@@ -269,12 +269,16 @@ TEST_CASE("the command line is refused in one sentence that names the value and 
   CHECK(good.options->mesh_width == 3);
   CHECK(good.options->grid == Grid{90, 180});
   CHECK(parse({}, 6).options->mesh_height == 2);
+  CHECK(parse({}, 6).options->memory_limit == 0);
+  CHECK(parse({"--memory-limit", "1.5 MiB"}, 1).options->memory_limit == 3 << 19);
   CHECK(parse({"--mesh", "0x0"}, 5).options->mesh_width == 5);
   CHECK(parse({"--help"}, 4).exit_status == 0);
   CHECK(parse({"--help"}, 4).message.find("--learning-rate") != std::string::npos);
   const std::vector<std::vector<const char*>> wrong = {
-      {"--mesh", "3x2"},  {"--mesh", "2"},  {"--mesh", "-2x-2"},     {"--grid", "3"},          {"--steps", "-5"},
-      {"--steps", "six"}, {"--seed", "-1"}, {"--precision", "half"}, {"--learning-rate", "0"}, {"--progress", "loud"}};
+      {"--mesh", "3x2"},        {"--mesh", "2"},        {"--mesh", "-2x-2"},     {"--grid", "3"},
+      {"--steps", "-5"},        {"--steps", "six"},     {"--seed", "-1"},        {"--precision", "half"},
+      {"--learning-rate", "0"}, {"--progress", "loud"}, {"--memory-limit", "2"}, {"--memory-limit", "-1GiB"},
+      {"--memory-limit", "all"}};
   for (const auto& words : wrong) {
     const auto refused = parse(words, 4);
     CHECK(!refused.options);

@@ -76,6 +76,20 @@ std::uint64_t read_seed(const std::string& text) {
   return *seed;
 }
 
+std::size_t read_memory_limit(const std::string& text) {
+  if (text == "0") return 0;
+  std::string digits = text;
+  double unit = 0;
+  for (const auto& [name, bytes] : {std::pair{"MiB", 1048576.}, std::pair{"GiB", 1073741824.}})
+    if (text.ends_with(name)) digits = text.substr(0, text.size() - 3), unit = bytes;
+  while (digits.ends_with(' ')) digits.pop_back();
+  const auto value = number<double>(digits);
+  if (unit == 0 || !value || !(*value > 0) || !(*value * unit < 1e18))
+    throw std::invalid_argument("--memory-limit " + text +
+                                " is no memory: give a number with MiB or GiB, such as 512MiB");
+  return static_cast<std::size_t>(*value * unit);
+}
+
 double read_learning_rate(const std::string& text) {
   const auto rate = number<double>(text);
   if (!rate || !(*rate > 0) || !std::isfinite(*rate))
@@ -109,7 +123,7 @@ std::string default_data() {
 CommandLine parse_command_line(int argc, const char* const* argv, int ranks, const Program& program) {
   // Taken as text and read below, so that every refusal is a sentence of ours.
   std::string mesh = "0x0", grid = program.grid, steps = program.steps, seed = "0", precision = "float",
-              rate = program.learning_rate, members = program.members;
+              rate = program.learning_rate, members = program.members, limit = "0";
   std::string data = default_data(), output = std::string(program.name) + "_output", progress = "auto";
   CLI::App app(program.about, program.name);
   const auto add = [&app](const char* name, std::string& value, const std::string& words, const char* type) {
@@ -121,6 +135,7 @@ CommandLine parse_command_line(int argc, const char* const* argv, int ranks, con
   add("--seed", seed, program.draws() ? "of the initial weights and the noise" : "of the initial weights", "N");
   if (program.draws()) add("--members", members, "of the ensemble", "N");
   if (program.doubles) add("--precision", precision, "float or double", "TYPE");
+  if (program.limits) add("--memory-limit", limit, "that a rank may hold, such as 512MiB or 2GiB; 0: any", "BYTES");
   add("--learning-rate", rate, "of AdamW", "RATE");
   add("--data", data, "folder of bmng.jpg, etopo1.jpg and globe_combined_mask_compressed.npz", "DIR");
   add("--output", output, "folder for pictures and weights", "DIR");
@@ -134,6 +149,7 @@ CommandLine parse_command_line(int argc, const char* const* argv, int ranks, con
     options.seed = read_seed(seed);
     options.precision = read_precision(precision);
     options.learning_rate = read_learning_rate(rate);
+    options.memory_limit = read_memory_limit(limit);
     options.data = data;
     options.output = output;
     options.progress = read_progress(progress);

@@ -25,17 +25,18 @@ struct Options {
   std::filesystem::path data;    // the folder of bmng.jpg, etopo1.jpg and globe_combined_mask_compressed.npz
   std::filesystem::path output;  // the folder for pictures and weights
   ProgressStyle progress = ProgressStyle::automatic;
-  int members = 0;  // of an ensemble, where the program draws one
+  int members = 0;               // of an ensemble, where the program draws one
+  std::size_t memory_limit = 0;  // bytes that a rank may hold, 0: any
 };
 
 // What differs between the programs that take these options. members "0": it draws no ensemble. doubles: it takes
-// --precision.
+// --precision. limits: and --memory-limit.
 struct Program {
   const char* name = "earth_unet";
   const char* about = "Trains a U-Net to downscale the whole Earth, cut over a mesh of MPI ranks";
   const char* mesh = "rows x columns of ranks";
   const char *grid = "0.5", *steps = "60", *learning_rate = "5e-3", *members = "0";
-  bool doubles = true;
+  bool doubles = true, limits = true;
   bool draws() const { return members[0] != '0'; }
 };
 

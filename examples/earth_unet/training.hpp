@@ -12,6 +12,7 @@
 #include <halogen/io/checkpoint.hpp>
 #include <iostream>
 #include <limits>
+#include <optional>
 #include <sstream>
 #include <string>
 
@@ -136,10 +137,11 @@ void run(const hg::Environment& env, const earth::Options& options) {
   const auto weight = to_field<1, T>(mesh, options.grid, sample.weight);
 
   hg::Trainer<Net, hg::AdamW, Mesh, T> trainer(Net{}, hg::AdamW{.lr = options.learning_rate}, mesh,
-                                               {.seed = options.seed});
+                                               {.seed = options.seed, .memory_limit = options.memory_limit});
   std::vector<double> losses, ratios;
   hg::CommStatistics per_step;
   double stepping = 0;
+  std::optional<hg::Layout> used;  // with a memory limit, not the one that was planned
   {
     const bool bar = hg::shows_progress(earth::progress_of(options));
     double ratio = 0;  // the last one that was measured
@@ -148,6 +150,7 @@ void run(const hg::Environment& env, const earth::Options& options) {
       const hg::CommStatistics before = hg::comm_stats();
       auto result = trainer.step(hg::mse, image, label, weight);
       losses.push_back(result.item());
+      if (!used) used.emplace(result.layout());
       per_step = hg::comm_stats() - before;
       if (step > 1) stepping += seconds() - start;  // the first step also prepares buffers and exchanges
       require_finite(losses.back(), "the loss at step " + std::to_string(step), options.learning_rate);
@@ -170,10 +173,18 @@ void run(const hg::Environment& env, const earth::Options& options) {
   const auto most = [&](double value) { return over_ranks(world, value, hg::ReduceOp::max); };
   const double messages = sum(static_cast<double>(per_step.messages.count)),
                bytes = sum(static_cast<double>(per_step.messages.bytes));
-  const double planned_messages = sum(static_cast<double>(layout.traffic().messages));
-  const double planned_bytes = sum(static_cast<double>(layout.traffic().bytes));
-  const double activation = most(mib(layout.memory().total())), resident = most(peak_resident_mib());
+  const double planned_messages = sum(static_cast<double>(used->traffic().messages));
+  const double planned_bytes = sum(static_cast<double>(used->traffic().bytes));
+  const double activation = most(mib(used->memory().total())), resident = most(peak_resident_mib());
   if (!root) return;
+  if (options.memory_limit > 0) {
+    const hg::ChosenPlan* chosen = used->chosen();
+    std::printf(
+        "memory limit %.2f MiB per rank: %d launches run again, %.1f %% more work; activations %.2f MiB, %.2f with all "
+        "kept\n",
+        mib(options.memory_limit), chosen == nullptr ? 0 : chosen->again(),
+        chosen == nullptr ? 0. : 100 * chosen->more_work, mib(used->memory().total()), mib(layout.memory().total()));
+  }
   std::printf("activations: %.2f MiB per rank, %.2f MiB on one rank; peak resident memory %.0f MiB per rank\n",
               activation, mib(single.memory().total()), resident);
   std::printf(

@@ -225,6 +225,7 @@ int main(int argc, char** argv) {
                                .grid = "2",
                                .steps = "345",
                                .learning_rate = "2e-3",
-                               .doubles = false};
+                               .doubles = false,
+                               .limits = false};
   return earth::run_program(argc, argv, program, forecast::run);
 }

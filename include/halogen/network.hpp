@@ -18,6 +18,7 @@
 #include "halogen/layers/attention/window_attention.hpp"
 #include "halogen/layers/avg_pool2d.hpp"
 #include "halogen/layers/batch_norm.hpp"
+#include "halogen/layers/checkpoint.hpp"
 #include "halogen/layers/chunk.hpp"
 #include "halogen/layers/class_token.hpp"
 #include "halogen/layers/constant_pad.hpp"

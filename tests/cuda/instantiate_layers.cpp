@@ -23,7 +23,8 @@ using Rows =
     hg::Sequential<hg::Conv2d<3, 4>, hg::Mish, hg::LeakyReLU<>, hg::LayerNorm<4>, hg::ReflectionPad2d<1>, hg::ELU<>,
                    hg::ConstantPad2d<std::ratio<1, 2>, 1>, hg::Crop2d<1, 2, 2, 1>, hg::SiLU, hg::Roll2d<1, -2>,
                    hg::Flip<3>, hg::RotaryEmbedding2d<1>, hg::SinusoidalEmbedding2d<>, hg::Stencil<Slope, Globe>,
-                   hg::Frozen<hg::Conv2d<4, 4>>, hg::LpPool2d<2, 2>, hg::AdaptiveMaxPool2d<4, 6>, hg::PatchMerging<4>>;
+                   hg::Checkpoint<hg::Sequential<hg::Frozen<hg::Conv2d<4, 4>>, hg::LpPool2d<2, 2>>>,
+                   hg::AdaptiveMaxPool2d<4, 6>, hg::PatchMerging<4>>;
 
 /// A class and a time of each sample, and a token that it learns.
 struct Told : hg::Module<Told> {

@@ -34,7 +34,7 @@ CASES = [
         (["fuzz", "files", "--library", "yes"], "--library is 'yes': give a whole number"),
         (["fuzz", "files", "--case"], "--case needs a value"),
         (["format", "--chekc"], "format takes no such argument: '--chekc'"),
-        (["test", "--devise"], "test takes --device or --cuda first, and the arguments of CTest ('ctest --help'), but "),
+        (["test", "--devise"], "test takes --device, --emulated or --cuda first, and the arguments of CTest ('ctest --help'), but "),
         (["test", "-R", "mpi.windows", "--device"], "there is no --device"),
         (["clean", "cache"], "clean takes no such argument: 'cache'"),
         (["mutate", "unit.nothing"], "there is no mistake, room or test 'unit.nothing' in tests/mutations/table.py"),

@@ -20,7 +20,7 @@ OWES_NOT = {
     "random models": {
         "embedding": VECTORS, "time_embedding": VECTORS,
         "dropout": "PyTorch draws other numbers",
-        "frozen": WRAPS, "in_evaluation": WRAPS, "stencil": OF_USERS,
+        "checkpoint": WRAPS, "frozen": WRAPS, "in_evaluation": WRAPS, "stencil": OF_USERS,
         "layer_norm_over": "has parameters for each point, and the extents there are drawn",
         "position_embedding": "has parameters for each point, and the extents there are drawn",
         "patch_merging": COMPOSED, "sinusoidal_embedding": "has neither parameters nor a gradient of its own",
@@ -30,7 +30,7 @@ OWES_NOT = {
     "breadth": {
         "class_token": VECTORS, "embedding": VECTORS, "time_embedding": VECTORS, "expand": VECTORS,
         "dropout": "PyTorch draws other numbers",
-        "frozen": WRAPS, "in_evaluation": WRAPS, "stencil": OF_USERS, "map": OF_USERS, "function": OF_USERS,
+        "checkpoint": WRAPS, "frozen": WRAPS, "in_evaluation": WRAPS, "stencil": OF_USERS, "map": OF_USERS, "function": OF_USERS,
         "chunk": "a slice of the channels, which no peer cuts",
         "constant_pad": "the peers pad as they do in reflection_pad, and refuse it",
         "flip": "the peers have no rule for it, as for roll",

@@ -176,7 +176,8 @@ static_assert(
                       hg::ChannelSumLaunch<>, hg::SampleSumLaunch<1>, hg::VectorSumLaunch, hg::FieldContext<Image>,
                       hg::GatheredParameters<float>, hg::TileSizes, hg::TensorLayout, hg::MemoryUse, hg::LossMean,
                       hg::LossSum, hg::LossTotal, hg::LossDivisors, hg::LevelLayout, hg::Operands<float>>());
-static_assert(none_finds_detail<hg::ParameterBuckets, hg::ParameterSharding, hg::GradientSum, hg::LaunchForm,
-                                hg::WholeParameters<float>, hg::Workspace>());
+static_assert(none_finds_detail<hg::ParameterBuckets, hg::ParameterSharding, hg::GradientSum, hg::LaunchTable<float>,
+                                hg::BoundLoss<float>, hg::StepLosses<float>, hg::LaunchExtras<float>, hg::ChosenPlan,
+                                hg::MemoryLimit, hg::WholeParameters<float>, hg::Workspace>());
 
 }  // namespace

@@ -97,10 +97,10 @@ using Net = hg::Sequential<hg::Conv2d<2, 2, Three, One>, hg::GroupNorm<1, 2>, hg
 struct Own : hg::Module<Own> {
   constexpr hg::Traced forward(hg::Traced x) const { return x; }
 };
-static_assert(
-    none_finds_detail<Net, hg::Residual<Net>, hg::SkipConcat<Net>, hg::SameExtents<Net>, hg::Named<"a", Net>,
-                      hg::Frozen<Net>, hg::InEvaluation<Net>, hg::Repeat<Net, 2>, hg::Module<Own>, Own, hg::Traced,
-                      hg::TracedIndices, hg::FieldInput<1>, hg::VectorInput<1>, hg::VectorInput<1, hg::Indices>>());
+static_assert(none_finds_detail<Net, hg::Residual<Net>, hg::SkipConcat<Net>, hg::SameExtents<Net>, hg::Named<"a", Net>,
+                                hg::Checkpoint<Net>, hg::Frozen<Net>, hg::InEvaluation<Net>, hg::Repeat<Net, 2>,
+                                hg::Module<Own>, Own, hg::Traced, hg::TracedIndices, hg::FieldInput<1>,
+                                hg::VectorInput<1>, hg::VectorInput<1, hg::Indices>>());
 static_assert(none_finds_detail<hg::UNet<2, 1, 8>, hg::UNet3d<2, 1, 8>, hg::UNetBlock<2, 8, Zeros>,
                                 hg::UNetLevel<hg::UNetBlock<2, 8, Zeros>>, hg::UNetLayers<2, 1, 8, Zeros, 8, 2>,
                                 hg::DiffusionUNet<2, 2>, hg::DiffusionBlock<8, 8, 4, Zeros>>());

@@ -8,6 +8,7 @@ LAYERS = {
     "adaptive_max_pool": "AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d GlobalMaxPool",
     "avg_pool2d": "AvgPool2d AvgPool3d",
     "batch_norm": "BatchNorm BatchNorm2d BatchNorm3d",
+    "checkpoint": "Checkpoint",
     "chunk": "Chunk chunk GLU",
     "class_token": "ClassToken",
     "constant_pad": "ConstantPad1d ConstantPad2d ConstantPad3d ZeroPad1d ZeroPad2d ZeroPad3d",

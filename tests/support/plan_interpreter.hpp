@@ -541,6 +541,7 @@ class PlanRun {
     for (const Row& parameter : parameters) gradient_.emplace_back(parameter.size());
     written_ = gradient_;
     for (; now_ < plan.launches.size(); ++now_) {
+      if (now_ == plan.first_backward) forget_what_is_computed_again();
       try {
         run();
       } catch (const std::runtime_error& fault) {
@@ -608,6 +609,14 @@ class PlanRun {
   const Parameters& gradient_of_parameters() const { return gradient_; }
 
  private:
+  void forget_what_is_computed_again() {
+    for (const hg::StoredTensor& tensor : plan_.tensors) {
+      if (tensor.origin < 0 || tensor.map >= 0) continue;
+      expect(plan_.tensors[tensor.origin].last_launch < now_, "t", tensor.origin, " is kept and computed again");
+      for (Row& row : tensors_[static_cast<std::size_t>(tensor.origin)]) row = std::nan("");
+    }
+  }
+
   const hg::Source& source() const { return plan_.source_of(launch()); }
   int input_level() const { return plan_.input_of(launch()).level; }
 
@@ -876,7 +885,9 @@ class PlanRun {
 
   const hg::AffineTable& affine_of(hg::TensorId tensor, hg::AffineTableId affine) const {
     expect(affines_with_moments_.count(affine.number) > 0, "reads affine", affine, " before its statistics");
-    expect(plan_.affines[affine].tensor == tensor, "affine", affine, " is not of t", tensor);
+    const int origin = plan_.tensors[tensor].origin;  // the table of what is computed again is that of the first time
+    expect(plan_.affines[affine].tensor.number == (origin < 0 ? tensor.number : origin), "affine", affine,
+           " is not of t", tensor);
     return plan_.affines[affine];
   }
 

@@ -42,7 +42,7 @@ struct PlanMesh {
 /// A model on fields of one type, without its types. Extents: samples, depth (of volumes), height, width.
 struct PlannedModel {
   const char* name;
-  hg::Layout (*layout)(hg::PlanKind kind, const PlanMesh& mesh, int rank, bool odd);
+  hg::Layout (*layout)(hg::PlanKind kind, const PlanMesh& mesh, int rank, bool odd, const hg::MemoryLimit& limit);
   std::shared_ptr<const hg::ParameterSharding> (*sharding)(const PlanMesh& mesh, int rank);
 };
 
@@ -56,7 +56,7 @@ inline hg::Cut plan_cut(hg::index_t extent, int parts, bool uneven, bool small_f
 }
 
 template <class Image, class Model>
-hg::Layout plan_layout(hg::PlanKind kind, const PlanMesh& at, int rank, bool odd) {
+hg::Layout plan_layout(hg::PlanKind kind, const PlanMesh& at, int rank, bool odd, const hg::MemoryLimit& limit) {
   using MeshType = typename Image::mesh_type;
   constexpr bool volume = Image::rank == 5;
   const hg::Decomposition pieces(at.ranks, Image::placements, MeshType::names);
@@ -68,7 +68,7 @@ hg::Layout plan_layout(hg::PlanKind kind, const PlanMesh& at, int rank, bool odd
     cuts[static_cast<std::size_t>(d)] =
         plan_cut((odd ? odd_extents : even_extents)[from], pieces.parts(d), at.uneven && d > 1, d < Image::rank - 1);
   }
-  return hg::layout_of<Image>(Model{}, hg::dry_mesh<MeshType>(at.ranks, rank), cuts, kind);
+  return hg::layout_of<Image>(Model{}, hg::dry_mesh<MeshType>(at.ranks, rank), cuts, kind, limit);
 }
 
 template <class Image, class Model>
@@ -112,7 +112,7 @@ inline PlanPrint plan_print(const PlannedModel& model, hg::PlanKind kind, const 
   PlanPrint print;
   try {
     for (int rank = 0; rank < mesh.size(); ++rank) {
-      const hg::Layout layout = model.layout(kind, mesh, rank, odd);
+      const hg::Layout layout = model.layout(kind, mesh, rank, odd, {});
       const hg::Plan& plan = layout.plan();
       const auto traffic = layout.traffic();
       const auto& memory = layout.memory();

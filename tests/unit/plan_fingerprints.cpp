@@ -152,6 +152,40 @@ TEST_CASE("plans are those of tests/reference/plans.txt") {
                 " in numbers; HALOGEN_PLAN_TEXTS=folder writes what their hashes are made of");
 }
 
+TEST_CASE("memory limits: what is chosen keeps to them, and less memory takes no less work") {
+  const PlanMesh quarter{"h2w2", {1, 2, 2}};
+  constexpr auto kind = hg::PlanKind::training;
+  int chosen = 0, refused = 0;
+  for (std::size_t i = 0; i < std::size(models); i += 2) {  // a search takes a while in a program that is not optimised
+    CAPTURE(models[i].name);
+    const std::size_t all = hg::detail::held_by(models[i].layout(kind, quarter, 0, false, {}));
+    double work = 0;
+    std::size_t held = all;
+    bool is_refused = false;
+    for (const double share : {1., 0.97, 0.9, 0.8, 0.65, 0.2}) {
+      const hg::MemoryLimit limit{static_cast<std::size_t>(share * static_cast<double>(all)) + 1000, 1000};
+      CAPTURE(share);
+      try {
+        const hg::Layout layout = models[i].layout(kind, quarter, 0, false, limit);
+        const double more = layout.chosen() == nullptr ? 0 : layout.chosen()->more_work;
+        CHECK(!is_refused);
+        CHECK(hg::detail::held_by(layout) + 1000 <= limit.bytes);
+        CHECK((layout.chosen() == nullptr) == (share == 1.));
+        CHECK(more >= work);
+        CHECK(hg::detail::held_by(layout) <= held);
+        work = more, held = hg::detail::held_by(layout);
+        chosen += share < 1;
+      } catch (const hg::CollectiveError& error) {
+        is_refused = true, ++refused;
+        CHECK(std::string(error.what()).find("a step of this model needs at least ") == 0);
+      }
+    }
+    CHECK(is_refused);
+  }
+  CHECK(chosen > 20);
+  MESSAGE(chosen, " plans chosen, ", refused, " limits refused");
+}
+
 TEST_CASE("between them they have every kind of launch and note of explain, and few meshes are refused") {
   const auto printed = [](const std::string& words) { return planned_now().texts.find(words) != std::string::npos; };
   const char* launches[] = {"conv2d",

@@ -703,8 +703,21 @@ void check_slope(const char* of, const Field& gradient, const Field& along, std:
   expect(are_close(planned, *by_differences), "gradient of ", of, ": ", planned, ", by differences ", *by_differences);
 }
 
-void check_plan(const Sample& sample, hg::PlanKind kind) {
+/// Drops tensors of the plan at random, more or fewer; returns how many launches it runs again.
+int drop_some(hg::PlanDraft& plan, Draw& draw) {
+  const double share = draw.unit();
+  const int before = plan.launches.size();
+  hg::GrowingTable<bool> keep(plan.tensors.size());
+  const hg::GrowingTable<bool> droppable = hg::droppable_tensors(plan);
+  for (int t = 0; t < keep.size(); ++t) keep[t] = !droppable[t] || draw.unit() > share;
+  hg::recompute(plan, keep);
+  return plan.launches.size() - before;
+}
+
+/// With `draw`: of the plan that computes some tensors again. Returns how many launches do.
+int check_plan(const Sample& sample, hg::PlanKind kind, Draw* draw = nullptr) {
   const auto plan = std::make_unique<hg::PlanDraft>(hg::make_plan(sample.graph, kind));
+  const int again = draw == nullptr ? 0 : drop_some(*plan, *draw);
   const support::PlanRun run(*plan, sample.parameters, sample.input, sample.cotangents);
   for (int i = 0; i < plan->graph.outputs; ++i) {
     const Field& prediction = run.tensor(plan->prediction[i]);
@@ -714,13 +727,16 @@ void check_plan(const Sample& sample, hg::PlanKind kind) {
     const double error = std::sqrt(dot(difference, difference) / (1 + dot(output, output)));
     expect(error < 1e-12, "prediction ", i, " is wrong by ", error);  // NaN too
   }
-  if (kind == hg::PlanKind::inference) return;
+  if (kind == hg::PlanKind::inference) return again;
   check_slope("parameters", run.gradient_of_parameters(), sample.along_parameters, sample.slope_of_parameters);
-  if (!plan->input_gradient_wanted) return;
-  if (plan->input_gradient[0] < 0)  // all outputs are made of parameters
-    return expect(sample.slope_of_input.value_or(0) == 0, "no gradient of the input, which has one");
+  if (!plan->input_gradient_wanted) return again;
+  if (plan->input_gradient[0] < 0) {  // all outputs are made of parameters
+    expect(sample.slope_of_input.value_or(0) == 0, "no gradient of the input, which has one");
+    return again;
+  }
   support::expect_one_shape(run.tensor(plan->input_gradient[0]), sample.input);
   check_slope("the input", run.tensor(plan->input_gradient[0]), sample.along_input, sample.slope_of_input);
+  return again;
 }
 
 /// What is planned now. An assertion in the planner aborts; then the test ends with these words.
@@ -728,7 +744,7 @@ std::string subject;
 void print_subject(int) { std::fprintf(stderr, "%s\n", subject.c_str()); }
 
 /// Slopes to compare with, of two.
-int check_graph(int seed) {
+int check_graph(int seed, int& launches_again) {
   Draw draw(seed);
   const RandomGraph random(draw);
   expect(random.graph().misfit.why == nullptr, "a misfit was drawn:", random.script());
@@ -741,6 +757,9 @@ int check_graph(int seed) {
   for (const auto& [kind, name] : kinds) {
     subject = "seed " + std::to_string(seed) + ", " + name + ":" + random.script();
     check_plan(sample, kind);
+    if (kind == hg::PlanKind::inference) continue;
+    subject += ", some of it computed again";
+    launches_again += check_plan(sample, kind, &draw);
   }
   return sample.slope_of_parameters.has_value() + sample.slope_of_input.has_value();
 }
@@ -760,17 +779,18 @@ TEST_CASE("plans of random graphs compute what the graphs say") {
   support::PlanRun::define_chunk<1, 2>();
   support::PlanRun::define_chunk<2, 3>();
   define_own_layers();
-  int failures = 0, slopes = 0;
+  int failures = 0, slopes = 0, launches_again = 0;
   for (int seed = 0; seed < graphs && failures < most_failures; ++seed) {
     subject = "seed " + std::to_string(seed);
     try {
-      slopes += check_graph(seed);
+      slopes += check_graph(seed, launches_again);
     } catch (const std::exception& fault) {
       ++failures;
       FAIL_CHECK((subject + "\n" + fault.what()));
     }
   }
   CHECK(slopes > 1.9 * graphs);  // most are not at a kink
+  CHECK(launches_again > graphs);
 }
 
 }  // namespace test_random_plans

@@ -50,8 +50,8 @@ struct RandomAt {
   template <class... I>
   KOKKOS_FUNCTION T operator()(I... index) const {
     const index_t at[] = {static_cast<index_t>(index)...};
-    index_t row_major = 0;
-    for (int d = 0; d < Rank; ++d) row_major = row_major * extents[d] + at[d];
+    index_t row_major = at[0] + generator.samples_before;
+    for (int d = 1; d < Rank; ++d) row_major = row_major * extents[d] + at[d];
     return Number::template of<T, Digits>(random_bits(generator, static_cast<std::uint64_t>(row_major), purpose));
   }
 };

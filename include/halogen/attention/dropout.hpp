@@ -45,7 +45,7 @@ class RandomPairs {
                                     .generator = generator,
                                     .heads = query.local_extent(1),
                                     .positions = at.count,
-                                    .first_sample = query.offset(0),
+                                    .first_sample = query.offset(0) + generator.samples_before,
                                     .first_head = query.offset(1),
                                     .all_heads = query.extent(1),
                                     .all_positions = all,

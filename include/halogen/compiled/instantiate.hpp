@@ -11,8 +11,12 @@
       const execution_space&, const char*, index_t, const __VA_ARGS__&, std::size_t, std::size_t);
 #define HALOGEN_LAUNCH(S, LaunchType, ...) \
   HALOGEN_INSTANTIATION void run_launch<S, LaunchType, Form{__VA_ARGS__}>(const LaunchAt<S>&);
-#define HALOGEN_LOSS(S, Access, Loss, L, W) \
-  HALOGEN_INSTANTIATION void EvaluationParts<S, Access>::run_loss<Loss, L, W>(const LossTerm<Loss, L, W>&, int);
+#define HALOGEN_LOSS(S, ...)                                                                                      \
+  HALOGEN_INSTANTIATION void detail::weigh_loss<S, __VA_ARGS__>(const BoundLoss<S>&, const execution_space&, int, \
+                                                                const kernels::Tiling&, double*);                 \
+  HALOGEN_INSTANTIATION void detail::run_loss<S, __VA_ARGS__>(const BoundLoss<S>&, const execution_space&,        \
+                                                              const TensorView<S>&, const TensorView<S>&, int,    \
+                                                              const kernels::Tiling&, const double*, double*);
 #define HALOGEN_COPY_STORED(S)                                                                                      \
   HALOGEN_INSTANTIATION void copy_stored<S>(const execution_space&, const Plan&, const Layout&, const Operands<S>&, \
                                             TensorId, const TensorView<S>&);

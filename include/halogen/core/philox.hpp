@@ -58,6 +58,7 @@ struct Generator {
   std::uint64_t step = 0;
   std::uint32_t stream = 0;
   bool of_layer = false;  ///< made by a network for one of its layers, whose numbers are others too
+  index_t samples_before = 0;  ///< of the batch, where the field that is drawn for is a part of it (dimension 0)
 };
 
 /// 128 bits at (generator, index).
@@ -77,6 +78,7 @@ struct RandomStream {
   std::uint64_t seed = 0;
   const index_t* step = nullptr;
   std::uint32_t stream = 0;
+  index_t samples_before = 0;  ///< where fields are a part of a batch: how much larger a sample's number is in the batch
 
   HALOGEN_FUNCTION bool draws() const { return step != nullptr; }
   HALOGEN_FUNCTION std::array<std::uint32_t, 4> bits(std::uint64_t index) const {

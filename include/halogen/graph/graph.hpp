@@ -66,6 +66,7 @@ struct Node {
   int layer = -1;              ///< the layer's number in forward order, for messages
   int parameter = -1;          ///< the first of its parameters (weight, bias)
   bool in_evaluation = false;  ///< it computes in training what it computes in inference (layers/in_evaluation.hpp)
+  int segment = 0;             ///< of which Checkpoint it is part, from 1 on; 0: of none (layers/checkpoint.hpp)
   Window window[spatial_dimensions];
 
   /// The operation's own constants.
@@ -145,6 +146,7 @@ struct GraphNumbers {
   index_t buffer_count = 0;     ///< values of buffers; they come after the trained ones
   bool draws = false;           ///< some layer draws random numbers in training
   bool evaluates = false;       ///< some layer evaluates expressions of fields
+  int segments = 0;             ///< how many Checkpoints it has (Node::segment)
   Misfit misfit;
 };
 
@@ -180,6 +182,7 @@ struct GraphDraft : BasicGraph<GrowingTable> {
   GrowingTable<std::uint64_t> hashes;  ///< of the parameters' names
   GrowingTable<FrozenNames> frozen;    ///< the enclosing layers that freeze parameters
   bool in_evaluation = false;          ///< the nodes that are added are (Node::in_evaluation)
+  int segment = 0;                     ///< of the nodes that are added (Node::segment)
   ParameterNames* names = nullptr;     ///< where the names go; null if nobody wants them
 
   constexpr operator Graph() const& {  // NOLINT: a draft is read as any graph, while it lives
@@ -209,6 +212,7 @@ struct GraphDraft : BasicGraph<GrowingTable> {
   constexpr int add(Node node) {
     node.index = nodes.size();
     node.in_evaluation = in_evaluation;
+    node.segment = segment;
     return nodes.push(node);
   }
 

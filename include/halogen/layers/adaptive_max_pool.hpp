@@ -61,7 +61,7 @@ kernels::FieldPoints field_points(const LaunchAt<S>& at) {
 
 struct GlobalMaxPoolForward {
   static constexpr const char* label = "halogen::global_max_pool";
-  static constexpr bool common_output = false;
+  static constexpr bool common_output = false, talks = true;
   static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling&) {
     return {.rank_sums = 2 * at.samples * at.node().channels};
   }

@@ -71,11 +71,13 @@ struct GradientSums : TensorSums {
   static constexpr const char *label = "halogen::gradient_sums", *name = "gradient sums";
 };
 
-/// The loss and its gradient. EvaluationParts::run_loss runs it.
+/// The loss of one output and its gradient (run/loss_launch.hpp). All losses of a plan stand side by side.
 struct LossLaunch {
   static constexpr const char *label = "halogen::loss", *name = "loss";
   static constexpr bool common_output = false;
   static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling& tiling);
+  template <class S, Form>
+  static void run(const LaunchAt<S>& at);
 };
 
 }  // namespace halogen

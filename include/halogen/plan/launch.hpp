@@ -76,12 +76,22 @@ struct Read {
     return read;
   }
 
+  /// The same of another value or tensor.
+  constexpr Read of(ValueId value) const { return with_number(value.number); }
+  constexpr Read of(TensorId tensor) const { return with_number(tensor.number); }
+
   /// What is read. Only the function of its role returns an id; the others return none.
   constexpr ValueId value() const { return ValueId(role == Role::value ? number_ : -1); }
   constexpr ActivationId gradient() const { return ActivationId(role == Role::gradient ? number_ : -1); }
   constexpr TensorId tensor() const { return TensorId(role == Role::tensor ? number_ : -1); }
 
  private:
+  constexpr Read with_number(int number) const {
+    Read read = *this;
+    read.number_ = number;
+    return read;
+  }
+
   int number_ = -1;
 };
 
@@ -114,7 +124,8 @@ struct Tiling;
 ///
 ///   static constexpr const char* label            the name of its kernel
 ///
-/// and one of these four functions. The first three are templates of <class S, Form F>, the last one of <class S>:
+/// and one of these four functions. The first three are templates of <class S, Form F>, the last one of <class S, class
+/// Context>:
 ///
 ///   static auto rows(at)       returns a functor that computes points, or rows of them (kernels/tiles/row_kernels.hpp)
 ///
@@ -123,8 +134,8 @@ struct Tiling;
 ///
 ///   static void run(at)        runs any kernels (run/at.hpp)
 ///
-///   static void evaluate(at, context)    evaluates expressions of fields. The type also says static constexpr bool
-///                              evaluates_fields = true; context is a FieldContext (run/evaluation_parts.hpp)
+///   static void evaluate(at, context)    evaluates expressions of fields; context is a FieldContext
+///                              (run/launch_parts.hpp)
 ///
 /// `at` is a const LaunchAt<S>&. What these functions and their kernels may read, and when:
 ///
@@ -169,6 +180,10 @@ struct Tiling;
 ///   TrafficUse traffic(layout, launch)    what this rank sends in it in addition to halos, for dry runs
 ///
 ///   index_t memory(layout, launch)    bytes that it allocates itself and keeps for launches like it, for dry runs
+///
+///   bool talks = true          it sends messages itself: sum_over_ranks, fetch, hand_over. So what it writes is kept, and
+///                              not computed again in the backward pass (plan/recompute.hpp). A type with `traffic` need
+///                              not say it
 struct LaunchKind {
   const char *name = "", *suffix = "";
   const char* type = nullptr;  ///< core/type_of.hpp
@@ -181,7 +196,7 @@ struct LaunchKind {
   std::string (*words)(const Layout&, const Launch&) = nullptr;
   TrafficUse (*traffic)(const Layout&, const Launch&) = nullptr;
   index_t (*memory)(const Layout&, const Launch&) = nullptr;
-  bool adds_as_rows_leave = false, common_output = true;
+  bool adds_as_rows_leave = false, common_output = true, talks = false;
 
   template <class L>
   static constexpr LaunchKind of() {
@@ -200,6 +215,8 @@ struct LaunchKind {
     if constexpr (requires { L::memory; }) kind.memory = L::memory;
     if constexpr (requires { L::adds_as_rows_leave; }) kind.adds_as_rows_leave = L::adds_as_rows_leave;
     if constexpr (requires { L::common_output; }) kind.common_output = L::common_output;
+    kind.talks = kind.traffic != nullptr;
+    if constexpr (requires { L::talks; }) kind.talks = L::talks;
     return kind;
   }
 
@@ -243,6 +260,7 @@ struct Launch {
   AffineTableId statistics;    ///< the affine whose moments it gathers: of its output or, without one, of what it reads
   ActivationId sums;  ///< the activation whose gradient is complete with it, and whose affine's sums it gathers
   int stage = 0;
+  int origin = -1;  ///< a forward launch that runs again in the backward pass: the index of the first run
 
   template <class L>
   constexpr bool is() const {

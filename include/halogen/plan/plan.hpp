@@ -17,6 +17,7 @@ struct StoredTensor {
   bool as_field = false;           ///< its memory has the layout of a field, so that expressions can read and write it
   int map = -1;                    ///< index in BasicPlan::maps if the tensor is a map; a map has no memory
   int first_launch = -1, last_write = -1, last_launch = -1;
+  int origin = -1;  ///< computed again: the tensor that the forward pass wrote
 };
 
 /// A tensor that nobody writes. The launches that read it compute it from other values, row by row as they read.
@@ -25,6 +26,7 @@ struct PointMap {
   std::array<ValueId, 3> inputs;
   int count = 0;  ///< how many of `inputs` there are
   int parameter = -1, parameters = 0;
+  constexpr bool operator==(const PointMap&) const = default;
 };
 
 /// An affine: a scale and a shift for each (sample, channel) of a stored tensor, which launches apply as they read.
@@ -68,6 +70,7 @@ struct PlanNumbers {
   TensorId cotangent[most_outputs];      ///< the gradients of the outputs, where given
   int stages = 0;
   int first_backward = 0;  ///< index of the first backward launch: a loss, unless cotangents are given
+  int idle_segment = 0;    ///< a Checkpoint that drops no tensor, from 1 on; 0: there is none
 
   /// The tensor of the i-th input. The inputs are the first tensors.
   static constexpr TensorId tensor_of_input(int i) { return TensorId(i); }
@@ -97,8 +100,10 @@ struct BasicPlan : PlanNumbers {
 
   /// The name of a launch in explain: its own, or that of its operation with the suffix.
   std::string name_of(const Launch& launch) const {
-    if (*launch.kind->name != 0) return launch.kind->name;
-    return std::string(node_of(launch).operation->name) + launch.kind->suffix;
+    const std::string name = *launch.kind->name != 0
+                                 ? launch.kind->name
+                                 : std::string(node_of(launch).operation->name) + launch.kind->suffix;
+    return launch.origin < 0 ? name : name + " again";
   }
 
   /// What the node of a launch reads forward. For a backward launch, the one input that it differentiates.
@@ -180,6 +185,14 @@ struct Plan : BasicPlan<TableView> {};
 /// A plan while a Planner makes it. It reads the graph where that lies.
 struct PlanDraft : BasicPlan<GrowingTable> {
   constexpr explicit PlanDraft(const Graph& of) : BasicPlan{{}, of, {}, {}, {}, {}, {}, {}} {}
+  /// A copy that can be changed.
+  constexpr explicit PlanDraft(const Plan& of) : BasicPlan{of, of.graph, {}, {}, {}, {}, {}, {}} {
+    const auto copy = [](const auto& from, auto& to) {
+      for (const auto& item : from) to.push(item);
+    };
+    copy(of.tensors, tensors), copy(of.affines, affines), copy(of.activations, activations);
+    copy(of.maps, maps), copy(of.values, values), copy(of.launches, launches);
+  }
 
   constexpr operator Plan() const& {  // NOLINT: a draft is read as any plan, while it lives
     return {{*this, graph, tensors, affines, activations, maps, values, launches}};

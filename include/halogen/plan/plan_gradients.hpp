@@ -45,9 +45,12 @@ class PlanGradients : public PlanForward {
     return true;
   }
 
-  /// Emits the launch once for each source of its input that needs a gradient.
+  /// Emits the launch once for each source of its input that needs a gradient. Resampled ones come first: what is
+  /// computed for them at the reader's level lives for two launches, and not beside the gradients of the others.
   constexpr void emit_input_gradients(const Launch& launch) {
-    for (int i = 0; i < plan_.input_of(launch).sources.size(); ++i) emit_input_gradient(launch, i);
+    for (const bool resampled : {true, false})
+      for (int i = 0; i < plan_.input_of(launch).sources.size(); ++i)
+        if (plan_.input_of(launch).sources[i].resampled == resampled) emit_input_gradient(launch, i);
   }
 
   /// The gradient of a resampled source is computed at the reader's level first, and then by the adjoint of the

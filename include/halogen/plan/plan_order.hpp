@@ -7,6 +7,7 @@ namespace halogen::detail {
 
 /// Finds the first and the last launch that write each stored tensor, and the last launch that reads it.
 constexpr void find_lifetimes(PlanDraft& plan) {
+  for (StoredTensor& tensor : plan.tensors) tensor.first_launch = tensor.last_write = tensor.last_launch = -1;
   for (int i = 0; i < plan.launches.size(); ++i) {
     const Launch& launch = plan.launches[i];
     for (const TensorId written : {launch.output, launch.kept}) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "halogen/plan/plan_gradients.hpp"
-#include "halogen/plan/plan_order.hpp"
+#include "halogen/plan/recompute.hpp"
 
 namespace halogen {
 
@@ -29,8 +29,14 @@ class Planner : public PlanGradients {
     }
     for (int i = 0; i < plan_.graph.inputs; ++i)
       if (plan_.tensors[i].requires_gradient) plan_.input_gradient[i] = gradient_of_input(i);
-    detail::find_lifetimes(plan_);
-    detail::number_stages(plan_);
+    if (plan_.graph.segments > 0 && plan_.training) {
+      const GrowingTable<bool> keep = kept_by_checkpoints(plan_);
+      plan_.idle_segment = idle_segment(plan_, keep);
+      recompute(plan_, keep);
+    } else {
+      detail::find_lifetimes(plan_);
+      detail::number_stages(plan_);
+    }
     return std::move(plan_);
   }
 

@@ -29,8 +29,20 @@ class LaunchAt : public LaunchOperands<S> {
 
   LaunchAt(const Space& space, const Plan& plan, const Layout& layout, const Operands<S>& operands,
            detail::HaloSchedule<S>& halos, const RankSums& sums, FetchedBoxes<S>& fetched, int index,
-           const LaunchParameters<T>& parameters, const RandomStream& random = {})
-      : Base(space, plan, layout, operands, index, parameters, random), halos_(halos), sums_(sums), fetched_(fetched) {}
+           const LaunchParameters<T>& parameters, const RandomStream& random = {}, const LaunchExtras<S>& extras = {})
+      : Base(space, plan, layout, operands, index, parameters, random),
+        halos_(halos),
+        sums_(sums),
+        fetched_(fetched),
+        extras_(extras) {}
+
+  /// For evaluate(): what the evaluation's launches share that evaluate expressions of fields.
+  template <class Image>
+  FieldContext<Image>& fields() const {
+    return *static_cast<FieldContext<Image>*>(extras_.fields);
+  }
+  /// For a loss: the losses of the step.
+  StepLosses<S>& losses() const { return *extras_.losses; }
 
   /// A value as the node's windows read it, for an operation that can compute maps from the rows that it reads
   /// (Operation::reads_maps). The reader has another type if the form names a functor.
@@ -45,6 +57,7 @@ class LaunchAt : public LaunchOperands<S> {
   /// Call this before kernels and messages of the array language run. Afterwards the halos that the launch reads are
   /// there, and all messages that are due are on their way.
   void hand_over() const {
+    detail::expect_first_run(plan_, launch(), "hand_over");
     halos_.await(space_, index_);
     halos_.send();
   }
@@ -144,9 +157,14 @@ class LaunchAt : public LaunchOperands<S> {
   // -- sums over ranks: a barrier ------------------------------------------------------------------------------------
   /// Numbers that kernels write and read, WorkspaceUse::rank_sums of them.
   double* rank_sums() const { return sums_.numbers.data(); }
+  /// Whether a sum over all ranks counts what this rank has of a level. Points count on every rank. Vectors are equal
+  /// on several ranks and count on one.
+  bool counts_points_of(int level) const { return !layout_.level(level).whole || sums_.plane.rank() == 0; }
+
   /// Sums the first `count` of them over all ranks that share a sample's points, or takes the largest or the smallest
   /// of each. This is one all_reduce. It does nothing if one rank has all points.
   void sum_over_ranks(index_t count, ReduceOp op = ReduceOp::sum) const {
+    detail::expect_first_run(plan_, launch(), "sum_over_ranks");
     const index_t most = layout_.workspace().use(index_).rank_sums;
     if (count > most) detail::refuse_rank_sums(plan_, launch(), count, most);
     if (sums_.plane.size() == 1 || layout_.level(launch().level).whole) return;  // vectors: all ranks have the sums
@@ -162,6 +180,7 @@ class LaunchAt : public LaunchOperands<S> {
   /// runs again.
   template <class Wanted>
   TensorView<S> fetch(int operand, const Wanted& wanted) const {
+    detail::expect_first_run(plan_, launch(), "fetch");
     hand_over();
     const TensorId tensor = stored_operand(plan_, launch(), operand);
     return fetched_.fetch(space_, layout_, index_, operand, plan_.tensors[tensor], operands_.strided(tensor), wanted);
@@ -239,6 +258,7 @@ class LaunchAt : public LaunchOperands<S> {
   detail::HaloSchedule<S>& halos_;
   const RankSums& sums_;
   FetchedBoxes<S>& fetched_;
+  const LaunchExtras<S> extras_;
   enum class Wrote { nothing, values, sums };
   mutable Wrote wrote_ = Wrote::nothing;  ///< what its functions wrote: the output, and the sums of its tiles
 };

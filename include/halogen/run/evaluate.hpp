@@ -24,13 +24,14 @@ class Evaluation : public EvaluationParts<S, Access> {
 
   Evaluation(Layout layout, const detail::SubMeshes& meshes, std::shared_ptr<Arena> arena,
              Access access = Access(plan()), FieldContext<Image> context = {})
-      : Parts(plan(), std::move(layout), meshes, std::move(arena), std::move(access)), context_(std::move(context)) {}
+      : Parts(std::move(layout), meshes, std::move(arena), std::move(access), launch_table<PlanOf, S, Image>),
+        context_(std::move(context)) {}
 
   /// Runs the forward launches. Afterwards prediction(i) holds output i until the next run. If the plan trains without
   /// a given cotangent, the running statistics are updated among the parameters.
   void forward(const InputViews<S>& inputs, T* parameters) {
     Parts::begin_forward(inputs, parameters);
-    run_range<0, first_backward>();
+    Parts::run(0, plan().first_backward, &context_);
     Parts::end_forward();
   }
 
@@ -40,17 +41,15 @@ class Evaluation : public EvaluationParts<S, Access> {
   template <class... Terms>
   void backward(T* gradient, const Terms&... terms) {
     Parts::begin_backward(gradient);
-    Parts::run_losses(terms...);
-    run_range<first_backward + static_cast<int>(sizeof...(Terms)), static_cast<int>(forms.size())>();
-    Parts::end_backward();
+    Parts::bind_losses(terms...);
+    run_backward();
   }
 
   /// The same for a vjp plan, from the gradients of the predictions. They have the cuts of the predictions, and room
   /// for the margins of the plan's tensors.
   void backward(const std::array<TensorView<S>, most_outputs>& cotangents, T* gradient) {
     Parts::begin_backward(cotangents, gradient);
-    run_range<first_backward, static_cast<int>(forms.size())>();
-    Parts::end_backward();
+    run_backward();
   }
 
   /// Not constexpr, because nvcc would evaluate each access beforehand and keep a copy of the whole plan, 2 MB, for
@@ -58,15 +57,9 @@ class Evaluation : public EvaluationParts<S, Access> {
   static const Plan& plan() { return PlanOf::plan(); }
 
  private:
-  static constexpr int first_backward = PlanOf::plan().first_backward;
-  static constexpr std::array forms = launch_forms<PlanOf::plan().launches.size()>(PlanOf::plan());
-
-  template <int Begin, int End>
-  void run_range() {
-    [this]<int... I>(std::integer_sequence<int, I...>) {
-      (Parts::template run<detail::type_of_address<forms[Begin + I].type>, forms[Begin + I].form>(Begin + I, context_),
-       ...);
-    }(std::make_integer_sequence<int, End - Begin>{});
+  void run_backward() {
+    Parts::run(plan().first_backward, this->layout().plan().launches.size(), &context_);
+    Parts::end_backward();
   }
 
   FieldContext<Image> context_;

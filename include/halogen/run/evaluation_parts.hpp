@@ -11,23 +11,11 @@
 #include "halogen/run/arena.hpp"
 #include "halogen/run/collectives.hpp"
 #include "halogen/run/halo_schedule.hpp"
-#include "halogen/run/loss_sum.hpp"
 #include "halogen/run/parameters/whole_parameters.hpp"
 #include "halogen/run/run_launch.hpp"
 #include "halogen/tensor/sharded.hpp"
 
 namespace halogen {
-
-/// What launches that evaluate expressions of fields need (plan/launch.hpp, evaluates_fields): the type and the mesh of
-/// the fields, and what each node keeps from launch to launch.
-template <class Image>
-struct FieldContext {
-  using field_type = Image;
-  DeviceMesh<typename Image::mesh_type> mesh;
-  detail::Prepared<int> kept{};
-};
-template <>
-struct FieldContext<void> {};
 
 /// The part of an Evaluation that does not depend on the model, so that programs can share it (halogen::compiled). The
 /// plan must outlive it.
@@ -38,8 +26,8 @@ class EvaluationParts {
   using T = compute_type<S>;
 
  public:
-  EvaluationParts(const Plan& plan, Layout layout, const detail::SubMeshes& meshes, std::shared_ptr<Arena> arena,
-                  Access access);
+  EvaluationParts(Layout layout, const detail::SubMeshes& meshes, std::shared_ptr<Arena> arena, Access access,
+                  const LaunchTable<S>& table);
   EvaluationParts(const EvaluationParts&) = delete;  // the operands refer to the layout
   EvaluationParts& operator=(const EvaluationParts&) = delete;
 
@@ -79,14 +67,16 @@ class EvaluationParts {
   TensorView<S> prediction(int output = 0) const { return operands_.tensor(plan_.prediction[output]); }
 
   /// The loss of all ranks, the same on each. Waits for the device and for the one small sum.
-  double loss() { return loss_.value(space_); }
+  double loss() { return losses_.sum->value(space_); }
   /// How the loss of the last step was computed. A step that is repeated without the host needs this.
-  const LossMeans& loss_means() const { return loss_.means(); }
-  LossDivisors loss_divisors() const { return loss_.divisors(); }
-  void set_loss_means(const LossMeans& means) { loss_.set_means(means); }
+  const LossMeans& loss_means() const { return losses_.sum->means(); }
+  LossDivisors loss_divisors() const { return losses_.sum->divisors(); }
+  void set_loss_means(const LossMeans& means) { losses_.sum->set_means(means); }
   /// Where kernels find the least sum of the last step's weights; null without weights. If it is not positive, nothing
   /// may be updated.
-  const double* loss_weight() const { return loss_.weight_of_step(); }
+  const double* loss_weight() const { return losses_.sum->weight_of_step(); }
+  /// From now on each run is a part of a step, whose losses are summed here (LossSum).
+  void sum_losses_in(const std::shared_ptr<LossSum>& sum) { losses_.sum = sum; }
 
  protected:
   void begin_forward(const InputViews<S>& inputs, T* parameters);
@@ -95,32 +85,23 @@ class EvaluationParts {
   void end_forward() { halos_->send(); }
   void end_backward();
 
-  /// Starts the exchange and finishes the sums of launch i after its kernel has run.
-  void finish_launch(int i);
-
-  /// Computes the losses and their gradients. The weights are summed over all ranks first, so that the gradients are
-  /// exact when they are written.
+  /// Binds the losses of a step to the launches that compute them. The terms must outlive the step.
   template <class... Terms>
-  void run_losses(const Terms&... terms) {
-    LossMeans means;
+  void bind_losses(const Terms&... terms) {
     int output = 0;
-    ((means[static_cast<std::size_t>(output)] = mean_of(terms, output), ++output), ...);
-    loss_.begin(means);
-    output = 0;
-    (weigh_loss(terms, output++), ...);
-    loss_.sum_weights(space_);
-    output = 0;
-    (run_loss(terms, output++), ...);
-    loss_.sum_losses(space_);
-    for (int i = 0; i < plan_.graph.outputs; ++i) finish_launch(plan_.first_backward + i);
+    ((losses_.of_output[static_cast<std::size_t>(output)] = detail::bound_loss<S>(terms, mean_of(terms, output)),
+      ++output),
+     ...);
   }
   template <class Loss, class L, class W>
   LossMean mean_of(const LossTerm<Loss, L, W>& term, int output) const;
-  template <class Loss, class L, class W>
-  void weigh_loss(const LossTerm<Loss, L, W>& term, int output);
-  template <class Loss, class L, class W>
-  void run_loss(const LossTerm<Loss, L, W>& term, int output);
 
+  /// Runs the launches from `begin` to before `end`. `fields` is the evaluation's FieldContext.
+  void run(int begin, int end, void* fields) {
+    for (int i = begin; i < end; ++i) run(i, {fields, &losses_});
+  }
+
+ private:
   /// The parameters that a launch reads and the gradients that it sums. Sharded ones are in memory only for such a
   /// launch. A gradient that is in separate memory (Workspace) is set to zero here, and add_gradients() adds it to the
   /// parameter's gradient.
@@ -143,22 +124,10 @@ class EvaluationParts {
     return found;
   }
 
-  template <class L, Form F, class Context>
-  void run(int i, [[maybe_unused]] Context& context) {
-    parameters_.before(i);
-    const LaunchParameters<T> parameters = parameters_of(plan_.launches[i]);
-    const LaunchAt<S> at(space_, plan_, layout_, operands_, *halos_, rank_sums_, fetched_, i, parameters, random_);
-    if constexpr (requires { L::evaluates_fields; })
-      L::template evaluate<S>(at, context), at.expect_contract();
-    else
-      run_launch<S, L, F>(at);
-    add_gradients(plan_.launches[i], parameters);
-    finish_launch(i);
-    parameters_.after(i);
-    if (watcher_) watcher_(i);
-  }
+  void run(int i, const LaunchExtras<S>& extras);
+  /// Starts the exchange and finishes the sums of launch i after its kernel has run.
+  void finish_launch(int i);
 
- private:
   /// Whether sums over ranks count what this rank has of a level. Points count on every rank. Vectors are equal on
   /// several ranks and count on one.
   bool counts_points_of(int level) const { return !layout_.level(level).whole || meshes_.plane.rank() == 0; }
@@ -175,9 +144,10 @@ class EvaluationParts {
   void add_gradients(const Launch& launch, const LaunchParameters<T>& at);
   void finish_affine_sums(const Launch& launch, index_t tiles);
 
-  const Plan& plan_;
+  LaunchTable<S> table_;
   Space space_;
   Layout layout_;
+  const Plan& plan_;
   detail::SubMeshes meshes_;
   std::shared_ptr<Arena> arena_;
   Operands<S> operands_;
@@ -185,7 +155,7 @@ class EvaluationParts {
   RankSums rank_sums_;
   FetchedBoxes<S> fetched_;
   std::optional<detail::HaloSchedule<S>> halos_;
-  LossSum loss_;
+  StepLosses<S> losses_;
   RandomStream random_;
   std::vector<char> affine_has_gradient_, has_gradient_;  ///< whether affines and parameters have a gradient so far
   bool keeps_statistics_;  ///< false for a vjp plan unless set, because the caller may run forward once more
@@ -194,24 +164,25 @@ class EvaluationParts {
 };
 
 template <class S, class Access>
-EvaluationParts<S, Access>::EvaluationParts(const Plan& plan, Layout layout, const detail::SubMeshes& meshes,
-                                            std::shared_ptr<Arena> arena, Access access)
-    : plan_(plan),
+EvaluationParts<S, Access>::EvaluationParts(Layout layout, const detail::SubMeshes& meshes,
+                                            std::shared_ptr<Arena> arena, Access access, const LaunchTable<S>& table)
+    : table_(table),
       layout_(std::move(layout)),
+      plan_(layout_.plan()),
       meshes_(meshes),
       arena_(std::move(arena)),
-      operands_(plan, layout_, *arena_),
-      affines_(plan, layout_, meshes_),
+      operands_(plan_, layout_, *arena_),
+      affines_(plan_, layout_, meshes_),
       rank_sums_{meshes_.plane,
                  {"halogen::rank_sums", layout_.workspace().rank_sums(), Travels::in_collectives, meshes_.plane}},
       fetched_(meshes_.world),
-      loss_(meshes_.samples, plan.graph.outputs),
-      affine_has_gradient_(static_cast<std::size_t>(plan.affines.size())),
-      has_gradient_(static_cast<std::size_t>(plan.graph.parameters.size())),
-      keeps_statistics_(!plan.takes_cotangents()),
+      losses_{std::make_shared<LossSum>(meshes_.samples, plan_.graph.outputs)},
+      affine_has_gradient_(static_cast<std::size_t>(plan_.affines.size())),
+      has_gradient_(static_cast<std::size_t>(plan_.graph.parameters.size())),
+      keeps_statistics_(!plan_.takes_cotangents()),
       parameters_(std::move(access)) {
   agree(meshes_.world, [&] { arena_->reserve(layout_.arena_bytes()), parameters_.reserve(); });
-  halos_.emplace(plan, layout_, operands_, meshes_.world);
+  halos_.emplace(plan_, layout_, operands_, meshes_.world);
 }
 
 template <class S, class Access>
@@ -236,6 +207,19 @@ template <class S, class Access>
 void EvaluationParts<S, Access>::end_backward() {
   halos_->finish(space_);
   parameters_.finish();
+}
+
+template <class S, class Access>
+void EvaluationParts<S, Access>::run(int i, const LaunchExtras<S>& extras) {
+  const Launch& launch = plan_.launches[i];
+  parameters_.before(i);
+  const LaunchParameters<T> parameters = parameters_of(launch);
+  table_.run(layout_.chosen() == nullptr ? i : layout_.chosen()->former(i),
+             {space_, plan_, layout_, operands_, *halos_, rank_sums_, fetched_, i, parameters, random_, extras});
+  add_gradients(launch, parameters);
+  finish_launch(i);
+  parameters_.after(i);
+  if (watcher_) watcher_(i);
 }
 
 template <class S, class Access>
@@ -292,35 +276,11 @@ void EvaluationParts<S, Access>::finish_affine_sums(const Launch& launch, index_
 template <class S, class Access>
 template <class Loss, class L, class W>
 LossMean EvaluationParts<S, Access>::mean_of(const LossTerm<Loss, L, W>& term, int output) const {
+  if (losses_.sum->of_parts()) return losses_.sum->means()[static_cast<std::size_t>(output)];
   const StoredTensor& prediction = plan_.tensors[plan_.prediction[output]];
   const auto samples = static_cast<double>(layout_.batch_cut().extent());
   return halogen::mean_of<T>(term, prediction.channels, samples,
                              samples * static_cast<double>(layout_.level(prediction.level).points()));
-}
-
-template <class S, class Access>
-template <class Loss, class L, class W>
-void EvaluationParts<S, Access>::weigh_loss(const LossTerm<Loss, L, W>& term, int output) {
-  if (!loss_.means()[static_cast<std::size_t>(output)].weighted) return;
-  const StoredTensor& prediction = plan_.tensors[plan_.prediction[output]];
-  const kernels::Tiling& tiling = layout_.workspace().tiling(plan_.first_backward + output);
-  double* partial = operands_.template workspace<double>(layout_.workspace().losses);
-  detail::launch_weights(space_, term, prediction.channels, tiling, partial);
-  loss_.add_weights(space_, output, partial, counts_points_of(prediction.level) ? tiling.count() : 0);
-}
-
-template <class S, class Access>
-template <class Loss, class L, class W>
-void EvaluationParts<S, Access>::run_loss(const LossTerm<Loss, L, W>& term, int output) {
-  const int i = plan_.first_backward + output;
-  const StoredTensor& prediction = plan_.tensors[plan_.prediction[output]];
-  const kernels::Tiling& tiling = layout_.workspace().tiling(i);
-  double* partial = operands_.template workspace<double>(layout_.workspace().losses);
-  parameters_.before(i);
-  detail::launch_loss(space_, term, this->prediction(output), operands_.tensor(plan_.launches[i].output),
-                      prediction.channels, tiling, loss_.means()[static_cast<std::size_t>(output)],
-                      loss_.weight_of(output), partial);
-  loss_.add_losses(space_, output, partial, counts_points_of(prediction.level) ? tiling.count() : 0);
 }
 
 }  // namespace halogen

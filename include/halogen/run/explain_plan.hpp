@@ -174,6 +174,11 @@ HALOGEN_INLINE std::string memory_text(const Layout& layout) {
   text += "memory per rank: tensors " + mib(memory.tensors) + " MiB (kept for backward " + mib(memory.kept) +
           "), workspace " + mib(memory.workspace) + " MiB, exchange " + mib(memory.exchange) + " MiB\n";
   if (memory.functions > 0) text += "memory of functions of fields: " + mib(memory.functions) + " MiB\n";
+  if (const ChosenPlan* chosen = layout.chosen()) {
+    text += format("to keep to the limit %d launches run again, %.1f %% more work; with all kept: tensors ",
+                   chosen->again(), 100 * chosen->more_work) +
+            mib(chosen->tensors) + " MiB (kept for backward " + mib(chosen->kept) + ")\n";
+  }
   const TrafficUse traffic = layout.halo_traffic(), all = layout.traffic();
   text += format("halo exchange per rank: %lld messages, %lld bytes\n", static_cast<long long>(traffic.messages),
                  static_cast<long long>(traffic.bytes));

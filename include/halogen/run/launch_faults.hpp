@@ -41,6 +41,8 @@ void expect_operand(const Plan& plan, const Launch& launch, int operand, const c
 [[noreturn]] void refuse_early_kernel(const Plan& plan, const Launch& launch);
 [[noreturn]] void refuse_pattern(const Plan& plan, const Launch& launch, int operand, const char* called,
                                  const char* wanted);
+/// Throws a CollectiveError if the launch runs again in the backward pass, where it may send nothing.
+void expect_first_run(const Plan& plan, const Launch& launch, const char* called);
 [[noreturn]] void refuse_rank_sums(const Plan& plan, const Launch& launch, index_t sums, index_t most);
 [[noreturn]] void refuse_partials(const Plan& plan, const Launch& launch, std::size_t bytes, std::size_t most);
 /// Refuses a launch whose output the plan wants added, masked or summed, and which wrote it itself. wrote: LaunchAt
@@ -100,6 +102,12 @@ HALOGEN_INLINE void refuse_pattern(const Plan& plan, const Launch& launch, int o
                                    const char* wanted) {
   throw CollectiveError(asks_for(plan, launch, called, operand) +
                         "and reads that operand by another pattern: read it with " + wanted);
+}
+HALOGEN_INLINE void expect_first_run(const Plan& plan, const Launch& launch, const char* called) {
+  if (launch.origin >= 0)
+    throw CollectiveError("launch " + plan.name_of(launch) + " calls " + called +
+                          ", but a launch that runs again in the backward pass may send nothing: say static constexpr "
+                          "bool talks = true in its type, so that what it writes is kept");
 }
 HALOGEN_INLINE void refuse_rank_sums(const Plan& plan, const Launch& launch, index_t sums, index_t most) {
   throw Error("launch " + plan.name_of(launch) + " sums " + std::to_string(sums) +

@@ -34,6 +34,7 @@ class LaunchOperands {
   const Space& space() const { return space_; }
   const Plan& plan() const { return plan_; }
   const Layout& layout() const { return layout_; }
+  int number() const { return index_; }
   const Launch& launch() const { return plan_.launches[index_]; }
   const Node& node() const { return plan_.node_of(launch()); }
   LaunchPlace place() const {
@@ -154,7 +155,7 @@ class LaunchOperands {
   /// Where this rank's points are in the node's whole output.
   kernels::WholeField whole_field() const {
     const LevelLayout& level = layout_.level(node().level);
-    kernels::WholeField field{layout_.first_sample(),
+    kernels::WholeField field{layout_.first_sample() + random_.samples_before,
                               node().channels,
                               {},
                               layout_.owned(node().level, 0).begin,

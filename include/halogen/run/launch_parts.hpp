@@ -2,9 +2,11 @@
 // outside of a plan.
 #pragma once
 
+#include "halogen/core/prepared.hpp"
 #include "halogen/kernels/tiles/row_kernels.hpp"
 #include "halogen/plan/launch.hpp"
 #include "halogen/run/layout.hpp"
+#include "halogen/tensor/sharded.hpp"
 #include "halogen/tensor/transport_buffer.hpp"
 
 namespace halogen {
@@ -23,6 +25,27 @@ struct LaunchParameters {
 struct RankSums {
   Communicator plane;
   TransportBuffer<double> numbers;
+};
+
+/// What launches that evaluate expressions of fields are given beside their operands: the type and the mesh of the
+/// fields, and what each node keeps from launch to launch.
+template <class Image>
+struct FieldContext {
+  using field_type = Image;
+  DeviceMesh<typename Image::mesh_type> mesh;
+  detail::Prepared<int> kept{};
+};
+template <>
+struct FieldContext<void> {};
+
+template <class S>
+struct StepLosses;
+
+/// What some launches of an evaluation are given that most do not need. Each pointer is null where no launch needs it.
+template <class S>
+struct LaunchExtras {
+  void* fields = nullptr;  ///< a FieldContext
+  StepLosses<S>* losses = nullptr;
 };
 
 namespace detail {

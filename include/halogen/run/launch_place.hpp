@@ -25,7 +25,6 @@ struct LaunchPlace {
 struct WorkspaceUse {
   std::size_t prepared = 0;  ///< parameters in the order in which its kernel reads them
   std::size_t partials = 0;  ///< sums of blocks of tiles
-  std::size_t losses = 0;    ///< sums of the tiles of a loss
   int blocks = 0;            ///< how many blocks of tiles have sums that are added at the end
   int rank_sums = 0;         ///< numbers that are summed over ranks (LaunchAt::sum_over_ranks)
 };

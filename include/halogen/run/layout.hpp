@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <span>
 #include <utility>
 
 #include "halogen/core/config.hpp"
 #include "halogen/placement/traffic.hpp"
+#include "halogen/run/chosen_plan.hpp"
 #include "halogen/run/layout_levels.hpp"
 #include "halogen/run/lifetimes.hpp"
 #include "halogen/run/needs.hpp"
@@ -48,7 +50,16 @@ class Layout {
   /// the bytes of its values. Throws the CollectiveErrors of needs.hpp, and one for moments of one value.
   Layout(const Plan& plan, const Decomposition& pieces, int rank, std::span<const Cut> input, ValueBytes value_bytes);
 
+  /// The same of a plan that was made for this run.
+  Layout(std::shared_ptr<const ChosenPlan> chosen, const Decomposition& pieces, int rank, std::span<const Cut> input,
+         ValueBytes value_bytes)
+      : Layout(chosen->plan(), pieces, rank, input, value_bytes) {
+    chosen_ = std::move(chosen);
+  }
+
   const Plan& plan() const { return plan_; }
+  /// The plan's maker, if the plan was made for this run; else null.
+  const ChosenPlan* chosen() const { return chosen_.get(); }
   const Decomposition& decomposition() const { return pieces_; }
   int rank() const { return rank_; }
   const ValueBytes& value_bytes() const { return value_bytes_; }
@@ -118,6 +129,7 @@ class Layout {
 
   void size_workspace();
 
+  std::shared_ptr<const ChosenPlan> chosen_;
   const Plan& plan_;
   Decomposition pieces_;
   int rank_;

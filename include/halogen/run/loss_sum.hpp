@@ -8,6 +8,7 @@
 #include "halogen/core/loss_reduction.hpp"
 #include "halogen/core/number_text.hpp"
 #include "halogen/core/tensor_view.hpp"
+#include "halogen/kernels/sums/maps_and_vectors.hpp"
 #include "halogen/kernels/training/loss.hpp"
 #include "halogen/tensor/rank_sums.hpp"
 
@@ -102,10 +103,14 @@ void launch_loss(const execution_space& space, const LossTerm<Loss, L, W>& term,
 /// The sums of a step's loss. Kernels write them to memory that kernels and the transport can read. The host waits for
 /// them only in value(), if there is one rank or if the transport puts its sums in the stream. In the memory are the
 /// sums of the weights of all outputs, the least of these, and the sums of the losses of all outputs.
+///
+/// A step whose samples run in parts has one LossSum for all parts. Who runs the parts begins it, sums the weights
+/// before the first part and the losses after the last one.
 class LossSum {
  public:
-  LossSum(Communicator ranks, int outputs)
+  LossSum(Communicator ranks, int outputs, bool of_parts = false)
       : outputs_(outputs),
+        of_parts_(of_parts),
         ranks_(std::move(ranks)),
         sums_("halogen::loss", most_sums, Travels::in_collectives, ranks_) {}
 
@@ -114,13 +119,20 @@ class LossSum {
     add(space, partial, count, output);
   }
   void add_losses(const execution_space& space, int output, const double* partial, index_t count) {
-    add(space, partial, count, losses() + output);
+    add(space, partial, count, of_parts_ ? of_part() : losses() + output);
+    if (of_parts_)
+      launch_range(space, "halogen::add_loss", 1,
+                   kernels::AddArrays<double>{sums_.data() + losses() + output, sums_.data() + of_part()});
   }
 
+  /// Whether its step runs in parts.
+  bool of_parts() const { return of_parts_; }
+
   /// Call this before the sums of a step.
-  void begin(const LossMeans& means) {
+  void begin(const execution_space& space, const LossMeans& means) {
     request_.wait();
     means_ = means;
+    if (of_parts_) launch_range(space, "halogen::no_loss", outputs_, kernels::SetZero<double>{sums_.data() + losses()});
   }
   /// Sums the weights over all ranks, if any output has weights. `checked`: throws, where the host knows the sums now.
   void sum_weights(const execution_space& space, bool checked = true);
@@ -156,9 +168,10 @@ class LossSum {
   }
 
  private:
-  static constexpr int most_sums = 2 * most_outputs + 1;
+  static constexpr int most_sums = 2 * most_outputs + 2;
 
   int losses() const { return outputs_ + 1; }
+  int of_part() const { return most_sums - 1; }  ///< the losses of a part's output
   int weighted() const {
     int count = 0;
     for (const LossMean& mean : means_) count += mean.weighted;
@@ -170,6 +183,7 @@ class LossSum {
   }
 
   int outputs_;
+  bool of_parts_;
   Communicator ranks_;
   TransportBuffer<double> sums_;
   Request request_;

@@ -27,6 +27,7 @@ inline std::size_t sample_partials(const LaunchPlace& at, int channels) {
 /// sum_over_ranks).
 template <int Sums>
 struct SampleSumLaunch {
+  static constexpr bool talks = true;
   static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling&) {
     return {.partials = sample_partials(at, at.node().channels), .rank_sums = Sums * at.samples};
   }
@@ -35,7 +36,7 @@ struct SampleSumLaunch {
 /// Base of a launch type that computes a sum over all points for each sample and channel (LaunchAt::sum_points). Its
 /// output is a vector, and the launch's level is that of the points.
 struct VectorSumLaunch {
-  static constexpr bool common_output = false;
+  static constexpr bool common_output = false, talks = true;
   static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling&) {
     const int channels = at.plan.tensors[at.launch.output].channels;
     return {.partials = sample_partials(at, channels), .rank_sums = at.samples * channels};

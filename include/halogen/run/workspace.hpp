@@ -43,7 +43,7 @@ class Workspace {
   std::size_t bytes() const { return bytes_; }
   int rank_sums() const { return rank_sums_; }  ///< the most numbers that a launch sums over ranks
 
-  std::size_t prepared = 0, row_sums = 0, partials = 0, losses = 0, shared_gradients = 0;  ///< offsets
+  std::size_t prepared = 0, row_sums = 0, partials = 0, shared_gradients = 0;  ///< offsets
 
  private:
   std::size_t take(std::size_t bytes) {
@@ -80,7 +80,6 @@ Workspace::Workspace(const Plan& plan, Owned owned, int samples, ValueBytes valu
     uses_.push_back(use);
     most.prepared = std::max(most.prepared, use.prepared);
     most.partials = std::max(most.partials, use.partials);
-    most.losses = std::max(most.losses, use.losses);
     rank_sums_ = std::max(rank_sums_, use.rank_sums);
     if (launch.statistics >= 0 || launch.sums >= 0 || launch.mask >= 0)
       sums = std::max(sums, static_cast<std::size_t>(tiling.count()) *
@@ -89,7 +88,6 @@ Workspace::Workspace(const Plan& plan, Owned owned, int samples, ValueBytes valu
   prepared = take(most.prepared);
   row_sums = take(sums * sizeof(kernels::RowSums));
   partials = take(most.partials);
-  losses = take(most.losses);
   find_sharers(plan, value_bytes.computed);
   take_tables(plan, samples, value_bytes.computed);
 }
@@ -126,7 +124,7 @@ HALOGEN_INLINE void Workspace::take_tables(const Plan& plan, int samples, std::s
 #endif
 
 inline WorkspaceUse LossLaunch::workspace(const LaunchPlace&, const kernels::Tiling& tiling) {
-  return {.losses = static_cast<std::size_t>(tiling.count()) * sizeof(double)};
+  return {.partials = static_cast<std::size_t>(tiling.count()) * sizeof(double)};
 }
 
 }  // namespace halogen

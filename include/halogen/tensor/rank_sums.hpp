@@ -23,6 +23,10 @@ N least_of_ranks(const Communicator& ranks, N own) {
   ranks.all_reduce(&own, 1, ReduceOp::min);
   return own;
 }
+/// most[i] = the largest of what the ranks have there. Host memory; nothing is sent by a null communicator.
+inline void most_of_ranks(const Communicator& ranks, std::vector<double>& most) {
+  if (ranks) ranks.all_reduce(most.data(), most.size(), ReduceOp::max);
+}
 /// The same sums without waiting. The values are sums after the request's wait().
 template <class T>
 Request start_sum_over_ranks(const execution_space& space, const Communicator& ranks, const char* label, T* values,

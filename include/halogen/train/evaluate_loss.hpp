@@ -51,7 +51,7 @@ LossTotal total_of(const Loss& loss, const Prediction& prediction, const Label& 
   for (int d = 2; d < Prediction::rank; ++d) points *= static_cast<double>(prediction.extent(d));
   const LossMean mean = mean_of<T>(term, channels, samples, points);
   LossSum sum(sub_meshes(prediction).samples, 1);
-  sum.begin({mean});
+  sum.begin(space, {mean});
   if (mean.weighted) {
     launch_weights(space, term, channels, tiling, partial.data());
     sum.add_weights(space, 0, partial.data(), tiling.count());

@@ -4,16 +4,19 @@
 #include <string>
 
 #include "halogen/run/explain_plan.hpp"
+#include "halogen/run/memory_limit.hpp"
 #include "halogen/train/network.hpp"
 
 namespace halogen {
 
 /// The layout of a model on `rank` of a mesh (real or dry) for fields of type Image with the given cuts. Allocates
-/// nothing and moves nothing; throws CollectiveError as the run would.
+/// nothing and moves nothing; throws CollectiveError as the run would. With a limit, the plan is chosen as in a run
+/// (run/memory_limit.hpp), on a dry mesh by this rank's piece: explain(layout) says what is computed again.
 template <class Image, class ModelType>
   requires Fits<ModelType, Image>
 Layout layout_of(const ModelType&, const DeviceMesh<typename Image::mesh_type>& mesh,
-                 const std::array<Cut, Image::rank>& cuts, PlanKind kind = PlanKind::training) {
+                 const std::array<Cut, Image::rank>& cuts, PlanKind kind = PlanKind::training,
+                 const MemoryLimit& limit = {}) {
   Image::make_shape(mesh, cuts);  // refuses what no such field can be
   const Decomposition pieces(mesh.extents(), Image::placements, Image::mesh_type::names);
   constexpr int channels = Image::tensor_type::extents[1];
@@ -29,14 +32,17 @@ Layout layout_of(const ModelType&, const DeviceMesh<typename Image::mesh_type>& 
         return plan_of<ModelType, channels, PlanKind::training_with_input_gradient>;
     }
   };
-  return Layout(plan(), pieces, mesh.rank(), cuts, ValueBytes::of<typename Image::value_type>());
+  return detail::layout_within(limit, mesh.world(), plan(),
+                               {pieces, mesh.rank(), cuts, ValueBytes::of<typename Image::value_type>()},
+                               [](const Layout&) { return std::size_t{0}; });
 }
 
 /// The same for fields with the given global extents, cut as torch.chunk.
 template <class Image, class ModelType>
   requires Fits<ModelType, Image>
 Layout layout_of(const ModelType& model, const DeviceMesh<typename Image::mesh_type>& mesh,
-                 const typename Image::Extents& extents, PlanKind kind = PlanKind::training) {
+                 const typename Image::Extents& extents, PlanKind kind = PlanKind::training,
+                 const MemoryLimit& limit = {}) {
   const Decomposition pieces(mesh.extents(), Image::placements, Image::mesh_type::names);
   detail::check_extents_of_field(extents, sizeof(typename Image::value_type));
   std::array<Cut, Image::rank> cuts;
@@ -44,7 +50,7 @@ Layout layout_of(const ModelType& model, const DeviceMesh<typename Image::mesh_t
     const auto at = static_cast<std::size_t>(d);
     cuts[at] = Cut::chunk(extents[at], pieces.parts(d));
   }
-  return layout_of<Image>(model, mesh, cuts, kind);
+  return layout_of<Image>(model, mesh, cuts, kind, limit);
 }
 
 template <class Image, class ModelType, class Why = WhyNot<ModelType, Image>>

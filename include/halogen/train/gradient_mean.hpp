@@ -123,11 +123,13 @@ class GradientMean {
     const auto share_of = [&](int i) { return is_sum(i) ? 1 : now.counts[i] / first_.counts[i]; };
     for (int i = 1; i < divisors.outputs; ++i)
       if (is_sum(i) != is_sum(0) || std::abs(share_of(i) - share_of(0)) > 1e-9 * share_of(0))
-        throw CollectiveError(
-            "accumulate: batch " + std::to_string(pending_ + 1) + " counts " + number_text(share_of(0)) +
-            " times as much as the first in output 0 and " + number_text(share_of(i)) + " times in output " +
-            std::to_string(i) + (is_sum(i) != is_sum(0) ? ", of which one is a sum" : "") +
-            ", but a step has one gradient for all outputs: weigh the outputs of a batch alike, or make one batch");
+        throw CollectiveError("accumulate: batch " + std::to_string(pending_ + 1) + " counts " +
+                              number_text(share_of(0)) + " times as much as the first in output 0 and " +
+                              number_text(share_of(i)) + " times in output " + std::to_string(i) +
+                              (is_sum(i) != is_sum(0) ? ", of which one is a sum" : "") +
+                              ", but a step has one gradient for all outputs: weigh the outputs of a batch alike, or "
+                              "make one batch, which "
+                              "a trainer of micro_batches runs in parts");
   }
 
   std::optional<Gradient> accumulated_;

@@ -7,6 +7,7 @@
 
 #include "halogen/core/prepared.hpp"
 #include "halogen/run/evaluate.hpp"
+#include "halogen/run/memory_limit.hpp"
 #include "halogen/run/view_of.hpp"
 #include "halogen/train/parameters/parameter_access.hpp"
 #include "halogen/train/type_misfits.hpp"
@@ -207,25 +208,63 @@ class Network {
   using EvaluationOf = Evaluation<PlanOf<ModelType, Image::tensor_type::extents[1], Kind>, typename Image::value_type,
                                   typename detail::ParameterAccess<T, P>::type, FieldsOf<Image>>;
 
+  /// Where an image lies. Evaluations serve all images of one key.
+  struct Key {
+    Decomposition decomposition;
+    std::array<Cut, 5> cuts;  ///< of the image, the last unused without depth
+    Communicator world;
+    bool operator==(const Key&) const = default;
+  };
+  /// Collective, once for each shape that the program has given.
+  template <class Image>
+  static Key key_of(const Image& image, const char* user) {
+    Key key{image.decomposition(user), {}, image.mesh().world()};
+    std::copy(image.cuts().begin(), image.cuts().end(), key.cuts.begin());
+    image.shape()->agree();
+    return key;
+  }
+
+  /// A new evaluation of such images, for a caller that keeps it. All evaluations use one arena; beside: how many
+  /// others the caller keeps, of no larger images, whose halo buffers count in the limit of memory. Collective.
+  template <PlanKind Kind, class Image>
+  std::shared_ptr<EvaluationOf<Kind, Image>> made(const Image& image, int beside = 0) {
+    using E = EvaluationOf<Kind, Image>;
+    ++evaluations_;  // even if it cannot be made: the arena may lie elsewhere then
+    Layout layout = detail::layout_within(
+        limit_, image.mesh().world(), E::plan(),
+        {image.decomposition(), image.mesh().rank(), image.cuts(), ValueBytes::of<typename Image::value_type>()},
+        [&](const Layout& of) {
+          return access_.staging_bytes(of) + static_cast<std::size_t>(beside) * of.memory().exchange;
+        });
+    auto access = access_(layout, image);
+    return std::make_shared<E>(std::move(layout), detail::sub_meshes(image), arena_, std::move(access),
+                               detail::field_context<FieldsOf<Image>>(image));
+  }
+  /// Throws CollectiveError if the other inputs lie otherwise than the first.
+  template <class Image>
+  static void check_inputs(const Image& image, const Layout& layout) {
+    detail::for_each_more(image, [&](const auto& field, int input) {
+      detail::check_same_cut(field, layout, "input " + std::to_string(input), Plan::tensor_of_input(input));
+    });
+  }
+  /// Makes room for the margins that a plan reads beside its inputs.
+  template <class Image>
+  static void reserve_margins(const Image& image, const Layout& layout) {
+    image.reserve_margin(detail::margins_of<Image::rank>(layout, Plan::tensor_of_input(0)));
+    detail::for_each_more(image, [&]<class Field>(const Field& field, int input) {
+      field.reserve_margin(detail::margins_of<Field::rank>(layout, Plan::tensor_of_input(input)));
+    });
+  }
+
   /// The evaluation for this image's extents, cuts and mesh. It is made anew only if they differ from the last image's,
   /// and replaces that one. Hold a std::weak_ptr of it to use it again without a search. Collective.
   template <PlanKind Kind, class Image>
   std::shared_ptr<EvaluationOf<Kind, Image>> bind(const Image& image, const char* user = "a network") {
     using E = EvaluationOf<Kind, Image>;
-    Key wanted{image.decomposition(user), {}, image.mesh().world()};
-    std::copy(image.cuts().begin(), image.cuts().end(), wanted.cuts.begin());
-    image.shape()->agree();
-    const auto evaluation = bound_[static_cast<std::size_t>(Kind)].template get<E>(wanted, [&] {
-      ++evaluations_;  // even if it cannot be made: the arena may lie elsewhere then
-      return made<E>(image);
-    });
-    const Layout& layout = evaluation->layout();
-    image.reserve_margin(detail::margins_of<Image::rank>(layout, Plan::tensor_of_input(0)));
-    detail::for_each_more(image, [&]<class Field>(const Field& field, int input) {
-      const TensorId tensor = Plan::tensor_of_input(input);
-      detail::check_same_cut(field, layout, "input " + std::to_string(input), tensor);
-      field.reserve_margin(detail::margins_of<Field::rank>(layout, tensor));
-    });
+    const auto evaluation = bound_[static_cast<std::size_t>(Kind)].template get<E>(
+        key_of(image, user), [&] { return this->template made<Kind>(image); });
+    check_inputs(image, evaluation->layout());
+    reserve_margins(image, evaluation->layout());
     return evaluation;
   }
   template <PlanKind Kind, class Image>
@@ -250,6 +289,13 @@ class Network {
 
   /// Whether these parameters are laid out as those that it was made for.
   bool serves(const Parameters<ModelType, T, P>& parameters) const { return access_.serves(parameters); }
+
+  /// From now on evaluations keep to this limit. Those that are made are dropped.
+  void limit_memory(const MemoryLimit& limit) {
+    if (limit == limit_) return;
+    limit_ = limit;
+    for (auto& bound : bound_) bound.clear();
+  }
 
   /// How often one was made: while it stays, memory that launches were given stays where it is.
   std::size_t evaluations() const { return evaluations_; }
@@ -283,15 +329,6 @@ class Network {
   }
 
  private:
-  template <class E, class Image>
-  std::shared_ptr<E> made(const Image& image) {
-    Layout layout(E::plan(), image.decomposition(), image.mesh().rank(), image.cuts(),
-                  ValueBytes::of<typename Image::value_type>());
-    auto access = access_(layout, image);
-    return std::make_shared<E>(std::move(layout), detail::sub_meshes(image), arena_, std::move(access),
-                               detail::field_context<FieldsOf<Image>>(image));
-  }
-
   template <class Field, class MeshType, class E>
   static Field copy_of(const DeviceMesh<MeshType>& mesh, const E& evaluation, TensorId tensor) {
     const StoredTensor& stored = E::plan().tensors[tensor];
@@ -301,15 +338,9 @@ class Network {
     return result;
   }
 
-  struct Key {
-    Decomposition decomposition;
-    std::array<Cut, 5> cuts;  ///< of the image, the last unused without depth
-    Communicator world;
-    bool operator==(const Key&) const = default;
-  };
-
   detail::ParameterAccess<T, P> access_;
   std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
+  MemoryLimit limit_;
   std::size_t evaluations_ = 0;
   std::array<detail::Prepared<Key, 1>, 4> bound_;  ///< the last evaluation of each PlanKind
 };

@@ -105,9 +105,10 @@ std::string words_about_parameters(const AnyTrainer& trainer) {
 /// A number that is not finite in what a launch has written: the launch, and the point (N, C, D, H, W).
 using FaultyPoint = std::array<index_t, 6>;
 
-/// The first on this rank in what launch i has written; nothing where all is finite.
+/// The first on this rank in what launch i has written; nothing where all is finite. samples_before: how much larger
+/// the number of a sample is in the batch.
 template <class E>
-std::optional<FaultyPoint> first_fault_of(const E& evaluation, int i) {
+std::optional<FaultyPoint> first_fault_of(const E& evaluation, int i, index_t samples_before) {
   const Plan& plan = E::plan();
   const TensorId tensor = plan.launches[i].output;
   if (tensor < 0 || plan.tensors[tensor].map >= 0) return std::nullopt;
@@ -123,24 +124,28 @@ std::optional<FaultyPoint> first_fault_of(const E& evaluation, int i) {
       rest /= owned.size();
     }
     at[2] = rest % plan.tensors[tensor].channels;
-    at[1] = rest / plan.tensors[tensor].channels +
-            layout.batch_cut().piece(layout.decomposition().part(layout.rank(), 0)).begin;
+    at[1] = rest / plan.tensors[tensor].channels + layout.first_sample() + samples_before;
     return at;
   }
   return std::nullopt;
 }
 
 /// Collective: runs forward once more, and looks for the first layer whose result is not finite where it is stored;
-/// nothing where all are finite.
-template <class ModelType, class E, class Image, class T>
-std::string words_about_layers(E& evaluation, const Image& image, T* parameters, const Communicator& world) {
+/// nothing where all are finite. for_each_part: that of BatchGradient. layout: of an evaluation of E.
+template <class ModelType, class E, class T, class ForEachPart>
+std::string words_about_layers(const Layout& layout, T* parameters, const Communicator& world,
+                               ForEachPart for_each_part) {
   using Names = Parameters<ModelType, T>;
   std::optional<FaultyPoint> found;
-  evaluation.watch_launches([&](int i) {
-    if (!found && i < E::plan().first_backward) found = first_fault_of(evaluation, i);
+  for_each_part([&](E& evaluation, const auto& image, index_t samples_before) {
+    std::optional<FaultyPoint> of_part;
+    evaluation.watch_launches([&](int i) {
+      if (!of_part && i < E::plan().first_backward) of_part = first_fault_of(evaluation, i, samples_before);
+    });
+    evaluation.forward(views_of(image), parameters);
+    evaluation.watch_launches({});
+    if (of_part && (!found || *of_part < *found)) found = of_part;
   });
-  evaluation.forward(views_of(image), parameters);
-  evaluation.watch_launches({});
   FaultyPoint first{};
   for (std::size_t k = 0; k < first.size(); ++k) {  // the least in the order of launches, then of points
     const bool is_among =
@@ -155,7 +160,6 @@ std::string words_about_layers(E& evaluation, const Image& image, T* parameters,
   if (node.parameter >= 0) text += " with " + tensor_name<Names>(node.parameter);
   text +=
       ") is the first whose result is not finite, at (" + std::to_string(first[1]) + ", " + std::to_string(first[2]);
-  const Layout& layout = evaluation.layout();
   if (!layout.level(plan.tensors[launch.output].level).whole)
     for (int d = 2 + spatial_dimensions - layout.rank_of_fields(); d < spatial_dimensions; ++d)
       text += ", " + std::to_string(first[static_cast<std::size_t>(3 + d)]);

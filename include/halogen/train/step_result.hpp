@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -12,9 +13,10 @@ namespace halogen {
 namespace detail {
 
 /// How often a trainer has used the memory of its results: that of losses and predictions, and that of predictions
-/// alone.
+/// alone. parts: in how many a step runs.
 struct ResultUses {
   std::size_t steps = 0, predictions = 0;
+  int parts = 1;
 };
 
 }  // namespace detail
@@ -38,14 +40,19 @@ class StepResult {
     else
       return evaluation()->loss();
   }
-  /// The prediction before the update, placed as the image. It is a tuple if the model returns several.
+  /// The prediction before the update, placed as the image. It is a tuple if the model returns several. Throws Error if
+  /// the step ran in micro-batches: only the last one's prediction is still there.
   auto prediction() const {
+    if (now_.parts > 1)
+      throw Error("prediction() of a step in " + std::to_string(now_.parts) +
+                  " micro-batches, which keeps those of the last one alone: call predict(image)");
     if (then_.predictions != now_.predictions)
       throw Error("prediction() of a step before predict(), which used its memory: read it before");
     return Net::template prediction_on<Image>(mesh_, *evaluation());
   }
-  /// The layout on this rank of the plan that the step ran: its memory and traffic, explain(layout). It stays until the
-  /// trainer is given an image of other extents, cuts or another mesh.
+  /// The layout on this rank of the plan that the step ran: its memory and traffic, explain(layout). With micro-batches
+  /// it is that of the last one, which is the largest. It stays until the trainer is given an image of other extents,
+  /// cuts or another mesh.
   const Layout& layout() const {
     const auto kept = evaluation_.lock();
     if (!kept) throw Error("layout() of a step whose evaluation another image's has replaced: read it before");

@@ -23,11 +23,25 @@ namespace halogen {
 /// is not finite, nothing is updated, and a CollectiveError names the first field of the batch, the first parameter and
 /// the first layer with such a number, and its point. The check is for a search: it costs a wait and a copy of the
 /// gradient to the host in each step.
+///
+/// micro_batches: step() and accumulate() run the samples in so many parts, one after the other, in the arena of the
+/// largest part. They have the result of the whole batch: one loss, one all_reduce of the gradient, the same random
+/// numbers. Each rank cuts its own samples into parts, and needs a sample for each. Statistics over samples (BatchNorm,
+/// a Function) are those of a part, and a part of an expression loss counts by its samples. A second gradient is held;
+/// halos, sums of norms and sharded parameters are sent for each part.
+///
+/// memory_limit: everything that Halogen holds on a rank stays within so many bytes: activations with halo buffers and
+/// workspace, parameters, gradient, moments, and what launches allocate. Fields that you make and what MPI or NCCL
+/// hold are not counted. Where not all fits, some activations are computed again in the backward pass, as few as do
+/// (docs/memory.md); results are the same to the bit. Where even that does not fit, a CollectiveError says what would.
+/// A gradient that accumulate() keeps is counted.
 struct TrainerOptions {
   std::uint64_t seed = 0;
   std::vector<ParameterGroup> groups{};
   double average = 0;
   bool check = false;
+  std::size_t memory_limit = 0;
+  int micro_batches = 1;
 };
 
 /// Trainer trainer(UNet{}, AdamW{.lr = 1e-3}, mesh, {.seed = 7}); T, the type of the parameters, is float or given as a
@@ -57,7 +71,14 @@ class Trainer {
         state_(optimizer, parameters_, {options.groups, options.average}),
         seed_(options.seed),
         check_(options.check),
-        gradient_(parameters_) {}
+        gradient_(parameters_, options.micro_batches),
+        uses_{.parts = options.micro_batches} {
+    // two gradients: one is accumulated (accumulate), or sent from memory of the transport; a third is a part's
+    const std::size_t of_parameters = parameters_.view().size() * sizeof(T);
+    if (options.memory_limit > 0)
+      gradient_.network().limit_memory(
+          {options.memory_limit, (options.micro_batches > 1 ? 4 : 3) * of_parameters + state_.bytes()});
+  }
 
   template <class Loss>
   static constexpr PlanKind step_plan = Batch::template plan<Loss>;
@@ -88,7 +109,7 @@ class Trainer {
   /// A step whose loss is loss_of(net), which may be anything that value_and_grad takes, such as a loss of several
   /// steps of a rollout. Returns the loss before the update. Give the same loss_of in each step: plans and memory are
   /// kept from step to step. With sharded parameters the loss must be of the form mse(net(x), y). Throws
-  /// CollectiveError after accumulate().
+  /// CollectiveError after accumulate(), and if the trainer runs micro-batches.
   ///
   ///   trainer.step([&](auto net) { return hg::mean(hg::square(hg::rollout<3>(net, now) - after_three)); });
   template <class LossOf>
@@ -96,6 +117,8 @@ class Trainer {
     if (mean_.pending() > 0)
       throw CollectiveError(
           "step(loss_of) does not take the mean with gradients of accumulate(): call step(loss, x, y)");
+    if (gradient_.parts() > 1)
+      throw CollectiveError("step(loss_of) does not know which samples make micro-batches: call step(loss, x, y)");
     using With = detail::WithNetworks<(sizeof(LossOf) > 0)>;
     const detail::EvaluationScope scope;
     called_.called = 0;
@@ -157,7 +180,7 @@ class Trainer {
   /// If the last step's image had other extents, cuts or another mesh, its evaluation is lost.
   template <class Image>
   auto bind_step(const Image& image) {
-    const auto evaluation = gradient_.network().template bind<PlanKind::training>(image, "capture");
+    const auto evaluation = gradient_.template bind<PlanKind::training>(image, "capture");
     gradient_of(image);
     return evaluation;
   }
@@ -241,18 +264,21 @@ class Trainer {
   /// Forward and backward. Returns the evaluation.
   template <class Loss, class Image, class Label, class Weight>
   auto differentiate(const char* user, const Loss& loss, const Image& image, const Label& label, const Weight& weight) {
-    const auto evaluation = gradient_.network().template bind<step_plan<Loss>>(image, user);
+    const auto evaluation = gradient_.template bind<step_plan<Loss>>(image, user);
     ++uses_.steps;
-    evaluation->set_random({seed_, state_.steps_on_device(), static_cast<std::uint32_t>(mean_.pending())});
     std::optional<detail::StepCheck<Held>> check;
     if (check_) check.emplace(parameters_);
-    gradient_.compute(*evaluation, loss, parameters_, image, label, weight);
+    const RandomStream random{seed_, state_.steps_on_device(), static_cast<std::uint32_t>(mean_.pending())};
+    gradient_.compute(*evaluation, random, loss, parameters_, image, label, weight);
+    const auto words_about_layers = [&] {
+      using E = std::remove_cvref_t<decltype(*evaluation)>;
+      return detail::words_about_layers<ModelType, E>(
+          evaluation->layout(), parameters_.data(), mesh_.world(),
+          [&](auto look) { gradient_.template for_each_part<Loss>(image, look); });
+    };
     if (check)
-      check->after(
-          words_of_step(), gradient_.template loss_value<Loss>(*evaluation), gradient_of(image), mesh_.world(), [&] {
-            return detail::words_about_fields(image, label, weight) +
-                   detail::words_about_layers<ModelType>(*evaluation, image, parameters_.data(), mesh_.world());
-          });
+      check->after(words_of_step(), gradient_.template loss_value<Loss>(*evaluation), gradient_of(image), mesh_.world(),
+                   [&] { return detail::words_about_fields(image, label, weight) + words_about_layers(); });
     return evaluation;
   }
 

@@ -329,6 +329,7 @@ ASKS(Fetched, false, at.fetch(1, [](const hg::SpaceBox& box) { return box; }));
 ASKS(Weight, false, at.parameter(0));
 ASKS(WeightGradient, true, at.parameter_gradient(0));
 ASKS(OtherTensor, true, at.stored_tensor(at.plan().tensor_of_input(0)));
+ASKS(TalksAgain, false, (at.sum_over_ranks(0), 0));
 #undef ASKS
 
 /// Reads neighbours, and does not wait for those of other ranks.
@@ -384,15 +385,17 @@ TEST_CASE("launches that write their outputs themselves, between norms; what lau
 }
 
 /// What all ranks are told alike by a step of a layer that asks for what it does not declare; between convolutions, so
-/// that its launches have neighbours in the plan.
+/// that its launches have neighbours in the plan, and in a Checkpoint, so that they run again.
 template <class Ask>
 void check_asking(const std::string& expected) {
-  using Model = hg::Sequential<hg::Conv2d<2, 2>, support::Same<Asking<Ask>::template Launch>, hg::Conv2d<2, 2>>;
+  using Model = hg::Sequential<
+      hg::Checkpoint<hg::Sequential<hg::Conv2d<2, 2>, support::Same<Asking<Ask>::template Launch>, hg::Conv2d<2, 2>>>,
+      hg::Conv2d<2, 2>>;
   CAPTURE(expected);
   for (const auto& mesh : support::meshes(2)) {
     CAPTURE(support::text(mesh));
     const auto said = support::refusal<hg::CollectiveError>([&] {
-      support::run_composition<Model, 2, 2>(mesh, {2, 12, 11}, support::numbers<double>(12, 1),
+      support::run_composition<Model, 2, 2>(mesh, {2, 12, 11}, support::numbers<double>(18, 1),
                                             support::numbers<double>(528, 2));
     });
     CHECK(said == expected);
@@ -424,6 +427,9 @@ TEST_CASE("a launch reads what it declares, as what it declares it: one sentence
   check_asking<OtherTensor>(
       "launch same backward calls stored_tensor(0), and neither writes that tensor nor declares an operand that is "
       "read from it: where it is emitted, declare it by launch.read(), with Planner::tensor(number, pattern)");
+  check_asking<TalksAgain>(
+      "launch same again calls sum_over_ranks, but a launch that runs again in the backward pass may send nothing: say "
+      "static constexpr bool talks = true in its type, so that what it writes is kept");
 }
 TEST_CASE("a kernel of a launch that reads points of other ranks runs when they are there") {
   const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, -1, 1});

@@ -2,12 +2,14 @@
 // side stream is carried out by a thread, where somebody asks how far that is (nccl_standin_queued). Stricter
 // than NCCL: what is posted in another order or with another length than at the peer is an error, what nobody answers
 // ends after NCCL_STANDIN_TIMEOUT seconds, sends wait for their receives, and all memory must be device memory in the
-// eyes of the test (nccl_standin_check_memory).
+// eyes of the test (nccl_standin_check_memory). Beside the stand-in for CUDA (tests/support/cuda) a call takes its place in
+// that one's stream.
 // NCCL_STANDIN_FAULT=KIND:RANK makes the groups of one rank, from when it is set: stall; error, stall with an
 // asynchronous error; late, end well but for an asynchronous error; refuse. NCCL_STANDIN_VERSION is the version that it
 // claims to be; NCCL_STANDIN_NO_WINDOWS=1 makes it one whose GPUs do not reach each other's memory,
 // NCCL_STANDIN_NO_SIGNALS=1 one that can register windows but do nothing with them, NCCL_STANDIN_NO_MEMORY=1 one
 // without device memory left.
+#include <dlfcn.h>
 #include <nccl.h>
 
 #include <algorithm>
@@ -270,8 +272,45 @@ std::string fault() {
   return words.ends_with(here) ? words.substr(0, words.size() - here.size()) : "";
 }
 
+/// What tests/support/cuda offers where it stands for CUDA: calls take their place in its streams, and reach its
+/// memory.
+struct EmulatedDevice {
+  void (*in_stream)(void* stream, void (*work)(void*), void* argument) = nullptr;
+  char* (*bytes)(const void* address, std::size_t size, bool written) = nullptr;
+
+  static const EmulatedDevice& get() {
+    static const EmulatedDevice one{
+        reinterpret_cast<decltype(in_stream)>(dlsym(RTLD_DEFAULT, "cuda_standin_in_stream")),
+        reinterpret_cast<decltype(bytes)>(dlsym(RTLD_DEFAULT, "cuda_standin_bytes"))};
+    return one;
+  }
+  /// The call with pointers that the host may use.
+  Call reached(Call call) const {
+    const auto size = static_cast<std::size_t>(call.count) * static_cast<std::size_t>(width(call.type));
+    const auto ranks = static_cast<std::size_t>(call.comm->wires->size());
+    if (call.send) call.send = bytes(call.send, call.operation == reduce_scatter ? size * ranks : size, false);
+    if (call.receive) call.receive = bytes(call.receive, call.operation == all_gather ? size * ranks : size, true);
+    return call;
+  }
+};
+
+ncclResult_t run_calls(const std::vector<Call>& calls);
+
 ncclResult_t run_group() {
   const std::vector<Call> calls = std::exchange(queue, {});
+  const auto& device = EmulatedDevice::get();
+  if (calls.empty() || device.in_stream == nullptr) return run_calls(calls);
+  const auto work = [](void* argument) {  // again and again if a graph holds it
+    std::vector<Call> reached;
+    for (const Call& call : *static_cast<const std::vector<Call>*>(argument))
+      reached.push_back(EmulatedDevice::get().reached(call));
+    if (const ncclResult_t code = run_calls(reached); code != ncclSuccess) reached.front().comm->error = code;
+  };
+  device.in_stream(calls.front().stream, work, new std::vector<Call>(calls));
+  return ncclSuccess;
+}
+
+ncclResult_t run_calls(const std::vector<Call>& calls) {
   if (calls.empty()) return ncclSuccess;
   ncclComm& comm = *calls.front().comm;
   const std::string what = fault();
@@ -315,9 +354,21 @@ ncclResult_t post(const Call& call) {
   return depth > 0 ? ncclSuccess : run_group();
 }
 ncclResult_t post(ncclComm_t comm, Operation operation, const void* send, void* receive, std::size_t count,
-                  ncclDataType_t type, ncclRedOp_t reduction, int root) {
-  return post(
-      {comm, operation, static_cast<const char*>(send), static_cast<char*>(receive), count, type, reduction, root});
+                  ncclDataType_t type, ncclRedOp_t reduction, int root, cudaStream_t stream) {
+  // only puts may be late here
+  const cudaStream_t kept = EmulatedDevice::get().in_stream != nullptr ? stream : nullptr;
+  return post({comm,
+               operation,
+               static_cast<const char*>(send),
+               static_cast<char*>(receive),
+               count,
+               type,
+               reduction,
+               root,
+               nullptr,
+               0,
+               {},
+               kept});
 }
 
 }  // namespace
@@ -396,31 +447,32 @@ ncclResult_t ncclGroupStart() { return ++depth, ncclSuccess; }
 ncclResult_t ncclGroupEnd() { return --depth == 0 ? run_group() : ncclSuccess; }
 
 ncclResult_t ncclSend(const void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                      cudaStream_t) {
-  return post(comm, message, data, nullptr, count, type, ncclSum, peer);
+                      cudaStream_t stream) {
+  return post(comm, message, data, nullptr, count, type, ncclSum, peer, stream);
 }
-ncclResult_t ncclRecv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t) {
-  return post(comm, message, nullptr, data, count, type, ncclSum, peer);
+ncclResult_t ncclRecv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return post(comm, message, nullptr, data, count, type, ncclSum, peer, stream);
 }
 ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
-                           ncclComm_t comm, cudaStream_t) {
-  return post(comm, all_reduce, send, receive, count, type, op, -1);
+                           ncclComm_t comm, cudaStream_t stream) {
+  return post(comm, all_reduce, send, receive, count, type, op, -1, stream);
 }
 ncclResult_t ncclReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
-                        int root, ncclComm_t comm, cudaStream_t) {
-  return post(comm, reduce, send, receive, count, type, op, root);
+                        int root, ncclComm_t comm, cudaStream_t stream) {
+  return post(comm, reduce, send, receive, count, type, op, root, stream);
 }
 ncclResult_t ncclReduceScatter(const void* send, void* receive, std::size_t receive_count, ncclDataType_t type,
-                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t) {
-  return post(comm, reduce_scatter, send, receive, receive_count, type, op, -1);
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return post(comm, reduce_scatter, send, receive, receive_count, type, op, -1, stream);
 }
 ncclResult_t ncclAllGather(const void* send, void* receive, std::size_t send_count, ncclDataType_t type,
-                           ncclComm_t comm, cudaStream_t) {
-  return post(comm, all_gather, send, receive, send_count, type, ncclSum, -1);
+                           ncclComm_t comm, cudaStream_t stream) {
+  return post(comm, all_gather, send, receive, send_count, type, ncclSum, -1, stream);
 }
 ncclResult_t ncclBroadcast(const void* send, void* receive, std::size_t count, ncclDataType_t type, int root,
-                           ncclComm_t comm, cudaStream_t) {
-  return post(comm, broadcast, send, receive, count, type, ncclSum, root);
+                           ncclComm_t comm, cudaStream_t stream) {
+  return post(comm, broadcast, send, receive, count, type, ncclSum, root, stream);
 }
 
 ncclResult_t ncclMemAlloc(void** data, std::size_t bytes) {

@@ -156,7 +156,7 @@ struct HeadsFunctionOf {
   // -- launches ---------------------------------------------------------------------------------------------------
   struct Forward {
     static constexpr const char* label = "halogen::attention_channels";
-    static constexpr bool evaluates_fields = true, common_output = !MakesVector;
+    static constexpr bool common_output = !MakesVector;
     static std::string words(const Layout& layout, const Launch& launch) {
       return Base::words_of(Base::place_of(layout, launch, 0));
     }
@@ -192,7 +192,6 @@ struct HeadsFunctionOf {
   template <int Index>
   struct Backward {
     static constexpr const char *label = "halogen::attention_backward", *suffix = " backward";
-    static constexpr bool evaluates_fields = true;
     using All = BackwardLaunches<Values, Backward>;
     /// The first of a node's launches computes all gradients.
     static TrafficUse traffic(const Layout& layout, const Launch& launch) {

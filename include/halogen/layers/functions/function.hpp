@@ -138,7 +138,7 @@ struct FunctionOf {
     }
     static index_t memory(const Layout& layout, const Launch& launch) { return memory_of(place_of(layout, launch, 0)); }
     static constexpr const char* label = "halogen::function";
-    static constexpr bool evaluates_fields = true, common_output = false;
+    static constexpr bool common_output = false;
     template <class S, class Context>
     static void evaluate(const LaunchAt<S>& at, Context& context) {
       at.hand_over();
@@ -207,7 +207,6 @@ struct FunctionOf {
       return use;
     }
     static constexpr const char *label = "halogen::function_backward", *suffix = " backward";
-    static constexpr bool evaluates_fields = true;
     template <class S, class Context>
     static void evaluate(const LaunchAt<S>& at, Context& context) {
       All::take_share(

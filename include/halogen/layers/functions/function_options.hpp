@@ -64,7 +64,7 @@ inline std::optional<Generator> generator_of(const RandomStream& random) {
   index_t step = 0;
   Kokkos::deep_copy(Kokkos::View<index_t, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(&step),
                     Kokkos::View<const index_t, memory_space, Kokkos::MemoryUnmanaged>(random.step));
-  return Generator{random.seed, static_cast<std::uint64_t>(step), random.stream, true};
+  return Generator{random.seed, static_cast<std::uint64_t>(step), random.stream, true, random.samples_before};
 }
 
 }  // namespace detail

@@ -32,6 +32,8 @@ class ParameterAccess<T, Replicate> {
     return true;
   }
   static constexpr std::size_t staging_bytes() { return 0; }
+  /// Of a layout that is not run yet.
+  static std::size_t staging_bytes(const Layout&) { return 0; }
 };
 
 /// Evaluations share one staging memory: they run one after the other.
@@ -56,6 +58,9 @@ class ParameterAccess<T, Shard<0>> {
   }
 
   std::size_t staging_bytes() const { return staging_->bytes(); }
+  std::size_t staging_bytes(const Layout& layout) const {
+    return ParameterSchedule(layout.plan(), sharding_->buckets, sizeof(T)).staging_bytes();
+  }
 
  private:
   template <class Image>
