@@ -7,6 +7,7 @@
 #include <map>
 
 #include "support/composition.hpp"
+#include "support/network.hpp"
 #include "support/refusal.hpp"
 
 namespace test_memory_limit {

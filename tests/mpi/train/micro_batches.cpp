@@ -10,6 +10,7 @@
 
 #include "support/composition.hpp"
 #include "support/kokkos_events.hpp"
+#include "support/network.hpp"
 #include "support/pmpi_counter.hpp"
 #include "support/refusal.hpp"
 
