@@ -1,5 +1,9 @@
 // Every layer and kernel once, forward and vjp, for the default execution space: what compiles and links here for CUDA
-// is what a GPU would run. Started on a GPU it trains one step of each model and prints the losses.
+// is what a GPU would run. Started on a GPU it trains one step of each model, or of those that its arguments name, and
+// prints the losses.
+#include <algorithm>
+#include <string>
+
 #include "instantiate.hpp"
 
 namespace instantiate {
@@ -26,12 +30,15 @@ int main(int argc, char** argv) {
   using namespace instantiate;
   hg::Environment env(argc, argv);
   if (env.is_root()) std::puts(env.describe().c_str());
-  train_one_step<float, hg::UNet<7, 3, 16, Globe>, 7, 3>(env, 36, 70, 36, 70);
-  train_one_step<double, Mixed, 4, 12>(env, 37, 54, 19, 27);
-  train_windows(env);
-  train_layers(env);
-  train_half(env);
-  train_attention(env);
-  train_volumes(env);
-  step_fields(env);
+  const auto asked = [&](const std::string& part) {
+    return argc < 2 || std::find(argv + 1, argv + argc, part) != argv + argc;
+  };
+  if (asked("unet")) train_one_step<float, hg::UNet<7, 3, 16, Globe>, 7, 3>(env, 36, 70, 36, 70);
+  if (asked("mixed")) train_one_step<double, Mixed, 4, 12>(env, 37, 54, 19, 27);
+  if (asked("windows")) train_windows(env);
+  if (asked("layers")) train_layers(env);
+  if (asked("half")) train_half(env);
+  if (asked("attention")) train_attention(env);
+  if (asked("volumes")) train_volumes(env);
+  if (asked("fields")) step_fields(env);
 }

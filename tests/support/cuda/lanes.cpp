@@ -117,7 +117,7 @@ void check_whole(Warp& warp, const Instruction& i) {
 
 /// Rows x 8 sums of T: D = A B + C. read_a(row, k), read_b(k, column) find their lanes.
 template <class T, int Rows, int Inner, class ReadA, class ReadB>
-void product(Warp& warp, const u32* places, u32 registers_c, u32 first_c, ReadA read_a, ReadB read_b) {
+void product(Warp& warp, const u32* places, u32 first_c, ReadA read_a, ReadB read_b) {
   T sum[Rows][8];
   const auto lane_of = [](int row, int column) { return row % 8 * 4 + column / 2; };
   const auto register_of = [](int row, int column) { return static_cast<u32>(row / 8 * 2 + column % 2); };
@@ -127,7 +127,6 @@ void product(Warp& warp, const u32* places, u32 registers_c, u32 first_c, ReadA 
       for (int k = 0; k < Inner; ++k) value += static_cast<T>(read_a(row, k)) * static_cast<T>(read_b(k, column));
       sum[row][column] = value;
     }
-  (void)registers_c;
   for (int row = 0; row < Rows; ++row)
     for (int column = 0; column < 8; ++column)
       at<T>(warp, places[register_of(row, column)])[lane_of(row, column)] = sum[row][column];
@@ -138,7 +137,7 @@ void tf32_m16n8k8(Warp& warp, const Instruction& i) {
   check_whole(warp, i);
   const u32* const places = static_cast<const u32*>(i.more);
   product<float, 16, 8>(
-      warp, places, 4, 10,
+      warp, places, 10,
       [&](int row, int k) { return tf32(warp, places[4 + row / 8 + k / 4 * 2], row % 8 * 4 + k % 4); },
       [&](int k, int column) { return tf32(warp, places[8 + k / 4], column * 4 + k % 4); });
 }
@@ -146,7 +145,7 @@ void f64_m16n8k8(Warp& warp, const Instruction& i) {
   check_whole(warp, i);
   const u32* const places = static_cast<const u32*>(i.more);
   product<double, 16, 8>(
-      warp, places, 4, 10,
+      warp, places, 10,
       [&](int row, int k) { return value_in<double>(warp, places[4 + row / 8 + k / 4 * 2], row % 8 * 4 + k % 4); },
       [&](int k, int column) { return value_in<double>(warp, places[8 + k / 4], column * 4 + k % 4); });
 }
@@ -154,7 +153,7 @@ void f64_m8n8k4(Warp& warp, const Instruction& i) {
   check_whole(warp, i);
   const u32* const places = static_cast<const u32*>(i.more);
   product<double, 8, 4>(
-      warp, places, 2, 4, [&](int row, int k) { return value_in<double>(warp, places[2], row * 4 + k); },
+      warp, places, 4, [&](int row, int k) { return value_in<double>(warp, places[2], row * 4 + k); },
       [&](int k, int column) { return value_in<double>(warp, places[3], column * 4 + k); });
 }
 float bfloat(Warp& warp, u32 place, int lane, int half) {
@@ -167,7 +166,7 @@ void bf16_m16n8k16(Warp& warp, const Instruction& i) {
   check_whole(warp, i);
   const u32* const places = static_cast<const u32*>(i.more);
   product<float, 16, 16>(
-      warp, places, 4, 10,
+      warp, places, 10,
       [&](int row, int k) { return bfloat(warp, places[4 + row / 8 + k / 8 * 2], row % 8 * 4 + k % 8 / 2, k % 2); },
       [&](int k, int column) { return bfloat(warp, places[8 + k / 8], column * 4 + k % 8 / 2, k % 2); });
 }

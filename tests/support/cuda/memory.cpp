@@ -22,7 +22,7 @@ void* reserve(u64 wanted, u64 bytes, int access) {
 
 struct sigaction before;
 
-void host_touches(int signal, siginfo_t* info, void* context) {
+void host_touches(int signal, siginfo_t* info, void*) {
   const u64 address = reinterpret_cast<u64>(info->si_addr);
   if (address >> space_shift == space_device) {
     const std::string text =
@@ -31,7 +31,6 @@ void host_touches(int signal, siginfo_t* info, void* context) {
     _exit(70);
   }
   sigaction(signal, &before, nullptr);
-  (void)context;
 }
 
 u64 up(u64 value, u64 to) { return (value + to - 1) / to * to; }
@@ -136,7 +135,9 @@ void say(const std::string& text) {
 }
 
 std::string in(const Grid& g) {
-  return "(" + std::to_string(g.x) + ", " + std::to_string(g.y) + ", " + std::to_string(g.z) + ")";
+  std::string text = "(";
+  text += std::to_string(g.x) + ", " + std::to_string(g.y) + ", " + std::to_string(g.z) + ")";
+  return text;
 }
 
 }  // namespace
