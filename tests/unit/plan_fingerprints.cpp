@@ -152,6 +152,31 @@ TEST_CASE("plans are those of tests/reference/plans.txt") {
                 " in numbers; HALOGEN_PLAN_TEXTS=folder writes what their hashes are made of");
 }
 
+TEST_CASE(
+    "what a search says of a plan is what the plan is: launches that run again, and the most that lives together") {
+  int compared = 0;
+  for (const support::PlannedModel& model : models) {
+    CAPTURE(model.name);
+    const hg::Layout layout = model.layout(hg::PlanKind::training, {"one", {1, 1, 1}}, 0, false, {});
+    const hg::Plan& plan = layout.plan();
+    hg::detail::PlanTrial trial(plan, std::vector<double>(static_cast<std::size_t>(plan.launches.size()), 1.));
+    const auto choices = hg::detail::plan_choices(plan, layout.levels());
+    for (std::size_t i = 0; i < choices.size(); i += 1 + choices.size() / 5) {
+      const hg::ChosenPlan chosen(plan, choices[i].keep);
+      std::vector<hg::detail::Block> blocks;
+      for (const hg::StoredTensor& tensor : chosen.plan().tensors)
+        if (tensor.first_launch >= 0 && !tensor.external)
+          blocks.push_back({static_cast<std::size_t>(tensor.channels * layout.level(tensor.level).points()),
+                            tensor.first_launch, tensor.last_launch});
+      trial.run(choices[i].keep);
+      CHECK(trial.work() == chosen.again());
+      CHECK(choices[i].peak == static_cast<double>(hg::detail::most_living(blocks)));
+      ++compared;
+    }
+  }
+  CHECK(compared > 50);
+}
+
 TEST_CASE("memory limits: what is chosen keeps to them, and less memory takes no less work") {
   const PlanMesh quarter{"h2w2", {1, 2, 2}};
   constexpr auto kind = hg::PlanKind::training;

@@ -42,9 +42,9 @@ struct PlanPlace {
 /// The layout of the plan on this rank, within the limit. Without a limit, or where all fits, it is that of the plan as
 /// it is. Else some tensors are computed again. Time and memory are monotone in the limit, and all ranks choose alike.
 /// `ranks`: all that run the plan, null for a mesh that is dry, of which this rank's piece decides. staging(layout):
-/// bytes of gathered parameters. Collective: one all_reduce, two where not all fits. Throws CollectiveError, the same
-/// on all ranks, if no plan fits: with the least that is possible, the launch that needs it, and how many ranks would
-/// do.
+/// bytes of gathered parameters. Collective: one all_reduce, some more where not all fits. Throws CollectiveError, the
+/// same on all ranks, if no plan fits: with the least that is possible, the launch that needs it, and how many ranks
+/// would do.
 Layout layout_within(const MemoryLimit& limit, const Communicator& ranks, const Plan& plan, const PlanPlace& place,
                      const std::function<std::size_t(const Layout&)>& staging);
 
@@ -103,22 +103,35 @@ HALOGEN_INLINE Layout layout_within(const MemoryLimit& limit, const Communicator
   if (most[1] <= bytes) return all_kept;
   if (!plan.training) refuse_limit(bytes, all_kept, held, most[1]);
 
-  std::vector<Layout> layouts;
+  // Only what may fit is laid out: no plan needs less than its tensors that live together, without margins.
+  const std::vector<PlanChoice> choices = plan_choices(plan, all_kept.levels());
+  std::vector<double> sizes;
+  for (const StoredTensor& tensor : plan.tensors) {
+    const bool has_memory = tensor.map < 0 && !tensor.external;
+    double points = has_memory ? static_cast<double>(all_kept.samples()) * tensor.channels : 0;
+    for (int d = 0; d < spatial_dimensions; ++d) points *= static_cast<double>(all_kept.owned(tensor.level, d).size());
+    sizes.push_back(points * static_cast<double>(place.value_bytes.stored));
+  }
+  PlanTrial trial(plan, std::vector<double>(static_cast<std::size_t>(plan.launches.size())));
   most.clear();
-  for (const PlanChoice& choice : plan_choices(plan, all_kept.levels())) {
-    auto chosen = std::make_shared<ChosenPlan>(plan, choice.keep);
-    chosen->more_work = choice.work;
-    chosen->tensors = all_kept.memory().tensors, chosen->kept = all_kept.memory().kept;
-    layouts.push_back(layout_of(std::shared_ptr<const ChosenPlan>(std::move(chosen))));
-    most.push_back(bytes_of(layouts.back()));
+  for (const PlanChoice& choice : choices) {
+    trial.run(choice.keep);
+    most.push_back(static_cast<double>(limit.held + all_kept.memory().workspace) + trial.peak(sizes));
   }
   most_of_ranks(ranks, most);
-  std::size_t least = 0;
-  for (std::size_t i = 0; i < layouts.size(); ++i) {
-    if (most[i] <= bytes) return layouts[i];
-    if (most[i] < most[least]) least = i;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const bool is_last = i + 1 == choices.size();
+    if (most[i] > bytes && !is_last) continue;
+    auto chosen = std::make_shared<ChosenPlan>(plan, choices[i].keep);
+    chosen->more_work = choices[i].work;
+    chosen->tensors = all_kept.memory().tensors, chosen->kept = all_kept.memory().kept;
+    Layout layout = layout_of(std::shared_ptr<const ChosenPlan>(std::move(chosen)));
+    std::vector<double> needs{bytes_of(layout)};
+    most_of_ranks(ranks, needs);
+    if (needs[0] <= bytes) return layout;
+    if (is_last) refuse_limit(bytes, layout, held, needs[0]);
   }
-  refuse_limit(bytes, layouts[least], held, most[least]);
+  return all_kept;  // never: the last choice returns or throws
 }
 #endif
 
