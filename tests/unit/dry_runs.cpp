@@ -187,7 +187,7 @@ TEST_CASE("pieces without a row: the sentence names a cut that has none, and it 
   CHECK(refused(hg::Conv2d<1, 1>{}, {4, 1}, 3, 8) == samples + "3: use fewer ranks for the batch");
 }
 
-TEST_CASE("a training step on 3 x 512 x 512 takes at most 180 MiB, 115 of them kept for backward; ranks divide both") {
+TEST_CASE("a training step on 3 x 512 x 512 takes at most 160 MiB, 115 of them kept for backward; ranks divide both") {
   using Image = hg::Sharded<hg::Tensor<float, hg::dyn, 3, hg::dyn, hg::dyn>, PlaneGrid, hg::Shard<2>, hg::Shard<3>>;
   const auto layout = [](int height, int width, int rank) {
     return hg::layout_of<Image>(hg::UNet<3, 3, base>{}, hg::dry_mesh<PlaneGrid>({height, width}, rank),
@@ -195,15 +195,16 @@ TEST_CASE("a training step on 3 x 512 x 512 takes at most 180 MiB, 115 of them k
   };
   constexpr std::size_t mib = 1 << 20;
   const hg::Layout single = layout(1, 1, 0);
-  CHECK(single.arena_bytes() <= 180 * mib);
+  CHECK(single.arena_bytes() <= 160 * mib);
   CHECK(single.memory().kept <= 115 * mib);
   for (const auto& [height, width] : {std::pair{2, 1}, {1, 2}, {2, 2}, {4, 2}})
     for (int rank = 0; rank < height * width; ++rank) {
       const hg::Layout piece = layout(height, width, rank);
       CHECK(static_cast<index_t>(piece.memory().kept) <= kept_bytes(1, 512 / height, 512 / width, 1, false));
-      // All that is stored grows by its margins as what is kept does.
+      // All that is stored grows by its margins as what is kept does. The places of a whole field leave no gap, those
+      // of a piece with margins few.
       const double grown = static_cast<double>(piece.memory().kept) / static_cast<double>(single.memory().kept);
-      CHECK(static_cast<double>(piece.memory().tensors) <= 1.02 * grown * static_cast<double>(single.memory().tensors));
+      CHECK(static_cast<double>(piece.memory().tensors) <= 1.06 * grown * static_cast<double>(single.memory().tensors));
     }
 }
 

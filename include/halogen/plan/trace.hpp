@@ -148,13 +148,8 @@ struct PlanTables {
   static constexpr auto sizes = [] {
     const PlanDraft plan = draft();
     return std::array{plan.tensors.size(), plan.affines.size(), plan.activations.size(),
-                      plan.maps.size(),    plan.values.size(),  plan.launches.size(),
-                      plan.idle_segment};
+                      plan.maps.size(),    plan.values.size(),  plan.launches.size()};
   }();
-  static_assert(sizes[6] == 0,
-                "nothing_is_recomputed: a Checkpoint<Layer> of this model drops no tensor, because layers outside read "
-                "all that Layer writes, or what it writes takes messages to compute: leave Checkpoint away, or put it "
-                "around more layers");
 
   std::array<StoredTensor, sizes[0]> tensors;
   std::array<AffineTable, sizes[1]> affines;

@@ -229,6 +229,10 @@ class Network {
   template <PlanKind Kind, class Image>
   std::shared_ptr<EvaluationOf<Kind, Image>> made(const Image& image, int beside = 0) {
     using E = EvaluationOf<Kind, Image>;
+    static_assert(plan_of<ModelType, Image::tensor_type::extents[1], Kind>.idle_segment == 0,
+                  "nothing_is_recomputed: a Checkpoint<Layer> of this model drops no tensor, because layers outside "
+                  "read all that Layer writes, or what it writes takes messages to compute: leave Checkpoint away, or "
+                  "put it around more layers");
     ++evaluations_;  // even if it cannot be made: the arena may lie elsewhere then
     Layout layout = detail::layout_within(
         limit_, image.mesh().world(), E::plan(),
