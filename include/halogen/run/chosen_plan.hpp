@@ -62,7 +62,9 @@ class PlanTrial {
   struct Life {
     int first = -1, last = -1;
   };
-  bool is_dropped(int tensor) const { return !(*keep_)[static_cast<std::size_t>(tensor)]; }
+  bool is_dropped(int tensor) const {  // a second tensor goes with the first
+    return !(*keep_)[static_cast<std::size_t>(output_with_[static_cast<std::size_t>(tensor)])];
+  }
   void compute_again(int tensor);
   void use(int launch);
   Life& life_of(int tensor) { return (is_dropped(tensor) ? copies_ : lives_)[static_cast<std::size_t>(tensor)]; }
